@@ -1,0 +1,288 @@
+//! The session reader: live events first, the stream wherever they leave a gap (NATS republishes at most once).
+//!
+//! All state is in `self`, so `next` may be dropped at every await and called again.
+use std::time::Duration;
+
+use contract::event::{Event, SessionRecord};
+use contract::ids::SessionToken;
+use contract::subject::{self, EventAddress};
+use futures_util::StreamExt as _;
+use futures_util::stream::SelectAll;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::bus::direct::{self, Fetched, LastOfEach};
+use crate::bus::events::tracker::Tracker;
+use crate::bus::events::{
+    Incoming, Look, SessionReader, Stored, TurnBacklog, first, last, read_all,
+};
+use crate::bus::{Bus, Error};
+
+/// Silence after which the open turns are compared with the stream.
+const IDLE: Duration = Duration::from_secs(2);
+/// Every so many comparisons, turns nobody has heard of are looked for as well.
+const EVERYWHERE_EVERY: u32 = 4;
+/// A replica that lags behind catches up in this many reads.
+const REPAIR_TRIES: u32 = 20;
+const REPAIR_PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// A buffer that overflows does so many times a second.
+const OVERFLOW_PAUSE: Duration = Duration::from_millis(100);
+
+impl SessionReader {
+    /// Subscribes, then reads what the stream holds; the server sees the two in this order.
+    /// `next` goes on where the backlog ends.
+    pub async fn open(
+        bus: &Bus,
+        session: &SessionToken,
+    ) -> Result<(Self, Vec<TurnBacklog>), Error> {
+        let disturbances = bus.disturbances();
+        let subscriber = bus.subscribe(subject::live_of_session(session)).await?;
+        let mut live = SelectAll::new();
+        live.push(subscriber);
+        let record = read_record(bus, session).await?;
+        let mut reader = Self {
+            bus: bus.clone(),
+            filter: subject::events_of_session(session),
+            live,
+            disturbances,
+            tracker: Tracker::default(),
+            record,
+            idle_at: Instant::now() + IDLE,
+            idle_checks: 0,
+            look: Look::Nowhere,
+        };
+        let backlog = reader.read_backlog().await?;
+        Ok((reader, backlog))
+    }
+
+    /// The session's own record as it was when the reader was opened.
+    pub fn record(&self) -> &SessionRecord {
+        &self.record
+    }
+
+    /// Reads another turn, of any session, too. Returns its stored events after `after`, and its
+    /// terminal event in any case, if it has one; `next` goes on where they end.
+    pub async fn follow(
+        &mut self,
+        address: &EventAddress,
+        after: u64,
+    ) -> Result<Vec<Stored>, Error> {
+        let literal = event_subject(address);
+        let limit = self.tracker.last(address.turn);
+        if limit.is_none() {
+            let subscriber = self.bus.subscribe(subject::live_of_turn(address.turn)).await?;
+            self.live.push(subscriber);
+        }
+        let events = read_all(&self.bus, &literal, after + 1).await?;
+        let upto = limit.unwrap_or(u64::MAX);
+        let mut stored: Vec<_> = events
+            .into_iter()
+            .filter(|event| event.seq <= upto)
+            .filter_map(Incoming::stored)
+            .collect();
+        if stored.is_empty() {
+            let end = last(&self.bus, &literal).await?;
+            stored.extend(end.filter(|end| end.envelope.event.is_terminal()));
+        }
+        if limit.is_none() {
+            let ended = stored.iter().any(|event| event.envelope.event.is_terminal());
+            let reached = stored.last().map_or(after, |event| event.seq);
+            self.tracker.set(address.clone(), reached, ended);
+        }
+        Ok(stored)
+    }
+
+    /// Makes `next` look into the stream for turns it has not heard of.
+    pub fn recheck(&mut self) {
+        self.look = Look::Everywhere;
+    }
+
+    /// The next event. Waits for ever, also while NATS is away; cancel-safe.
+    pub async fn next(&mut self) -> Stored {
+        loop {
+            if let Some(stored) = self.tracker.pop_ready() {
+                return stored;
+            }
+            if let Err(error) = self.catch_up().await {
+                debug!(%error, "A session's events can't be compared with the stream");
+                tokio::time::sleep(RETRY_PAUSE).await;
+                continue;
+            }
+            if self.is_behind() {
+                continue;
+            }
+            self.listen().await;
+        }
+    }
+
+    fn is_behind(&mut self) -> bool {
+        self.tracker.has_ready() || self.look != Look::Nowhere || self.tracker.repair().is_some()
+    }
+
+    /// Waits for one live event, or for a reason to look into the stream.
+    async fn listen(&mut self) {
+        // Not biased: while a buffer overflows, both reasons must get their turn.
+        tokio::select! {
+            Ok(()) = self.disturbances.changed() => {
+                self.look = Look::Everywhere;
+                // Many subscriptions may overflow at once: one look is enough for a while.
+                tokio::time::sleep(OVERFLOW_PAUSE).await;
+                self.disturbances.borrow_and_update();
+            }
+            Some(message) = self.live.next() => {
+                self.idle_at = Instant::now() + IDLE;
+                if let Some(event) = Fetched::from_live(message).and_then(Incoming::read)
+                    && !is_record(&event.address)
+                {
+                    self.tracker.take_live(event);
+                }
+            }
+            () = tokio::time::sleep_until(self.idle_at) => {
+                self.idle_at = Instant::now() + IDLE;
+                self.idle_checks = self.idle_checks.wrapping_add(1);
+                let everywhere = self.idle_checks.is_multiple_of(EVERYWHERE_EVERY);
+                self.look = if everywhere { Look::Everywhere } else { Look::OpenTurns };
+            }
+        }
+    }
+
+    /// One step of what is due: a repair, else a comparison.
+    async fn catch_up(&mut self) -> Result<(), Error> {
+        if self.tracker.repair().is_some() {
+            return self.repair().await;
+        }
+        match self.look {
+            Look::Nowhere => return Ok(()),
+            Look::OpenTurns => self.look_at_open_turns().await?,
+            Look::Everywhere => {
+                self.look_at_open_turns().await?;
+                self.look_for_turns().await?;
+            }
+        }
+        self.look = Look::Nowhere;
+        Ok(())
+    }
+
+    async fn look_at_open_turns(&mut self) -> Result<(), Error> {
+        for (address, known) in self.tracker.open_turns() {
+            let subject = event_subject(&address);
+            let found = direct::last(&self.bus, subject::STREAM_EVENTS, &subject).await?;
+            if let Some(message) = found.filter(|message| message.seq > known) {
+                self.tracker.seen_in_stream(address, message.seq);
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_for_turns(&mut self) -> Result<(), Error> {
+        for event in self.last_of_each_turn().await? {
+            self.tracker.seen_in_stream(event.address, event.seq);
+        }
+        Ok(())
+    }
+
+    /// Reads one page of the first repair.
+    async fn repair(&mut self) -> Result<(), Error> {
+        let Some(repair) = self.tracker.repair() else { return Ok(()) };
+        let address = repair.address.clone();
+        let from = self.tracker.last(address.turn).unwrap_or(0) + 1;
+        let (subject, asked) = (event_subject(&address), (from, direct::BATCH));
+        let page = direct::page(&self.bus, subject::STREAM_EVENTS, &subject, asked).await?;
+        for event in page.messages.into_iter().filter_map(Incoming::read) {
+            self.tracker.take_stored(event);
+        }
+        if page.complete {
+            self.conclude_repair(&address).await;
+        }
+        Ok(())
+    }
+
+    /// The stream has no more: either the gap is closed, or a lagging replica answered.
+    async fn conclude_repair(&mut self, address: &EventAddress) {
+        let last = self.tracker.last(address.turn).unwrap_or(0);
+        let Some(repair) = self.tracker.repair() else { return };
+        let Some(held) = repair.held.clone().filter(|held| held.seq > last) else {
+            return self.tracker.end_repair();
+        };
+        if held.previous > last && repair.tries < REPAIR_TRIES {
+            repair.tries += 1;
+            return tokio::time::sleep(REPAIR_PAUSE).await;
+        }
+        if held.previous > last {
+            warn!(turn.id = %address.turn, from = last, to = held.seq, "Events are gone from the stream");
+        }
+        self.tracker.take_stored(held);
+        self.tracker.end_repair();
+    }
+
+    async fn read_backlog(&mut self) -> Result<Vec<TurnBacklog>, Error> {
+        let mut backlog = Vec::new();
+        for event in self.last_of_each_turn().await? {
+            if self.was_delivered(&event).await? {
+                self.tracker.set(event.address, event.seq, true);
+                continue;
+            }
+            let address = event.address.clone();
+            let only_queued =
+                event.envelope.as_ref().is_some_and(|e| matches!(e.event, Event::Queued(_)));
+            let events = if only_queued {
+                vec![event]
+            } else {
+                read_all(&self.bus, &event_subject(&address), 1).await?
+            };
+            let reached = events.last().map_or(0, |event| event.seq);
+            let mut stored: Vec<_> = events.into_iter().filter_map(Incoming::stored).collect();
+            let end = stored.iter().position(|stored| stored.envelope.event.is_terminal());
+            stored.truncate(end.map_or(stored.len(), |end| end + 1));
+            self.tracker.set(address.clone(), reached, end.is_some());
+            backlog.push(TurnBacklog { address, stored });
+        }
+        backlog.sort_by_key(|turn| turn.stored.first().map_or(u64::MAX, |first| first.seq));
+        Ok(backlog)
+    }
+
+    async fn was_delivered(&self, event: &Incoming) -> Result<bool, Error> {
+        let watermark = self.record.watermark;
+        if event.seq <= watermark || self.record.done.contains(&event.address.turn) {
+            return Ok(true);
+        }
+        if watermark == 0 {
+            return Ok(false);
+        }
+        let oldest = first(&self.bus, &event_subject(&event.address)).await?;
+        Ok(oldest.is_some_and(|oldest| oldest.seq <= watermark))
+    }
+
+    async fn last_of_each_turn(&self) -> Result<Vec<Incoming>, Error> {
+        let found = direct::last_of_each(&self.bus, subject::STREAM_EVENTS, &self.filter).await?;
+        let events: Vec<_> = match found {
+            LastOfEach::All(messages) => messages.into_iter().filter_map(Incoming::read).collect(),
+            LastOfEach::TooMany => {
+                read_all(&self.bus, &self.filter, self.record.watermark + 1).await?
+            }
+        };
+        let mut newest = std::collections::BTreeMap::new();
+        for event in events.into_iter().filter(|event| !is_record(&event.address)) {
+            newest.insert(event.address.turn, event);
+        }
+        Ok(newest.into_values().collect())
+    }
+}
+
+async fn read_record(bus: &Bus, session: &SessionToken) -> Result<SessionRecord, Error> {
+    let newest = last(bus, &subject::session_record(session)).await?;
+    if let Some(Event::Session(record)) = newest.map(|stored| stored.envelope.event) {
+        return Ok(record);
+    }
+    Ok(SessionRecord::default())
+}
+
+/// A session's own record travels under the nil turn.
+fn is_record(address: &EventAddress) -> bool {
+    address.turn.0.is_nil()
+}
+
+fn event_subject(address: &EventAddress) -> String {
+    subject::event(address.conversation, &address.session, address.turn)
+}

@@ -1,0 +1,37 @@
+use super::*;
+
+fn env(pairs: &'static [(&'static str, &'static str)]) -> Env {
+    Env::from_lookup(|name| {
+        pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    })
+}
+
+#[test]
+fn every_problem_is_reported_at_once() {
+    let env = env(&[("SLOTS", "many"), ("GRACE_S", "-1"), ("DEBUG", "perhaps")]);
+    env.required("DATABASE_URL");
+    assert_eq!(env.number("SLOTS", 8_usize), 8);
+    assert_eq!(env.seconds("GRACE_S", Duration::from_secs(25)), Duration::from_secs(25));
+    assert!(!env.switch("DEBUG", false));
+    env.secret("SEAL_KEY");
+    let names: Vec<_> = env.finish().unwrap_err().into_iter().map(|p| p.name).collect();
+    assert_eq!(names, ["DATABASE_URL", "SLOTS", "GRACE_S", "DEBUG", "SEAL_KEY"]);
+}
+
+#[test]
+fn a_problem_never_shows_the_value() {
+    let env = env(&[("PORT", "hunter2")]);
+    env.number("PORT", 1_u16);
+    let problems = env.finish().unwrap_err();
+    assert_eq!(problems[0].to_string(), "PORT: invalid digit found in string");
+}
+
+#[test]
+fn an_empty_variable_is_not_set() {
+    let env = env(&[("NAME", " "), ("URLS", "a, b,,"), ("WAIT_MS", "25")]);
+    assert_eq!(env.string("NAME", "default"), "default");
+    assert_eq!(env.optional("NAME"), None);
+    assert_eq!(env.list("URLS"), ["a", "b"]);
+    assert_eq!(env.millis("WAIT_MS", Duration::ZERO), Duration::from_millis(25));
+    assert_eq!(env.finish(), Ok(()));
+}

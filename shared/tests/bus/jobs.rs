@@ -1,0 +1,212 @@
+use std::time::Duration;
+
+use async_nats::jetstream::stream::Config;
+use shared::bus::jobs::{self, Accepted, Delivery, JobRefused, Puller};
+use shared::bus::{Bus, dead_letter, topology};
+use shared::runtime::trace::Trace;
+
+use crate::server::{Server, conversation, job, within};
+
+const BRIEFLY: Duration = Duration::from_millis(300);
+
+async fn pull(puller: &mut Puller) -> Delivery {
+    within(20, puller.pull(Duration::from_secs(20))).await.unwrap().unwrap()
+}
+
+async fn submit(bus: &Bus, job: &contract::job::Job) -> Result<Accepted, JobRefused> {
+    jobs::publish(bus, job, &Trace::root()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_submissions_have_one_winner_per_conversation() {
+    let (server, bus) = Server::ready().await;
+    let buses = [bus.clone(), server.connect().await, server.connect().await];
+    let mut racers = tokio::task::JoinSet::new();
+    for index in 0..20 {
+        let contested = conversation();
+        for racer in 0..50 {
+            let bus = buses[(index + racer) % buses.len()].clone();
+            racers.spawn(async move { submit(&bus, &job(contested)).await });
+        }
+    }
+    let (mut winners, mut busy) = (0, 0);
+    for outcome in within(60, racers.join_all()).await {
+        match outcome {
+            Ok(accepted) => winners += u32::from(!accepted.duplicate),
+            Err(JobRefused::Busy { turn_id: Some(_) }) => busy += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((winners, busy), (20, 980));
+    assert_eq!(jobs::backlog(&bus).await.unwrap(), 20);
+}
+
+#[tokio::test]
+async fn submitting_again_is_harmless() {
+    let (_server, bus) = Server::ready().await;
+    let job = job(conversation());
+    assert_eq!(submit(&bus, &job).await, Ok(Accepted { duplicate: false }));
+    assert_eq!(submit(&bus, &job).await, Ok(Accepted { duplicate: true }));
+    assert_eq!(jobs::active(&bus, job.conversation_id).await, Ok(Some(job)));
+    assert_eq!(jobs::active(&bus, conversation()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_busy_conversation_names_its_turn_until_the_ack() {
+    let (_server, bus) = Server::ready().await;
+    let (first, second) = (job(conversation()), job(conversation()));
+    let second = contract::job::Job { conversation_id: first.conversation_id, ..second };
+    submit(&bus, &first).await.unwrap();
+    let busy = Err(JobRefused::Busy { turn_id: Some(first.turn_id) });
+    assert_eq!(submit(&bus, &second).await, busy);
+    let delivery = pull(&mut Puller::new(&bus)).await;
+    assert_eq!((delivery.conversation, delivery.deliveries), (Some(first.conversation_id), 1));
+    assert_eq!(delivery.payload.as_ref(), Ok(&first));
+    assert_eq!(submit(&bus, &second).await, busy);
+    delivery.ack.progress().await.unwrap();
+    delivery.ack.ack().await.unwrap();
+    assert_eq!(submit(&bus, &second).await, Ok(Accepted { duplicate: false }));
+}
+
+#[tokio::test]
+async fn a_full_queue_is_not_a_busy_conversation() {
+    let (_server, bus) = Server::ready().await;
+    let stream = bus.js.get_stream("AGENT_JOBS").await.unwrap();
+    let config = stream.cached_info().config.clone();
+    bus.js.update_stream(Config { max_messages: 2, ..config }).await.unwrap();
+    let first = job(conversation());
+    submit(&bus, &first).await.unwrap();
+    submit(&bus, &job(conversation())).await.unwrap();
+    assert_eq!(submit(&bus, &job(conversation())).await, Err(JobRefused::Full));
+    assert_eq!(submit(&bus, &first).await, Ok(Accepted { duplicate: true }));
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_travel_is_refused() {
+    let (mut server, bus) = Server::ready().await;
+    let large = contract::job::Job { text: "x".repeat(300_000), ..job(conversation()) };
+    assert_eq!(submit(&bus, &large).await, Err(JobRefused::TooLarge));
+    bus.js.delete_stream("AGENT_JOBS").await.unwrap();
+    let refused = submit(&bus, &job(conversation())).await;
+    assert!(matches!(refused, Err(JobRefused::Unavailable(_))), "{refused:?}");
+    server.kill();
+    let refused = within(20, submit(&bus, &job(conversation()))).await;
+    assert!(matches!(refused, Err(JobRefused::Unavailable(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_job_given_back_comes_again() {
+    let (_server, bus) = Server::ready().await;
+    submit(&bus, &job(conversation())).await.unwrap();
+    let mut puller = Puller::new(&bus);
+    pull(&mut puller).await.ack.nak(Duration::ZERO).await.unwrap();
+    let again = pull(&mut puller).await;
+    assert_eq!(again.deliveries, 2);
+    again.ack.nak(Duration::from_millis(200)).await.unwrap();
+    assert!(puller.pull(Duration::from_millis(50)).await.unwrap().is_none());
+    let third = pull(&mut puller).await;
+    third.ack.term().await.unwrap();
+    assert_eq!(jobs::backlog(&bus).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_cancelled_pull_loses_no_job() {
+    let (_server, bus) = Server::ready().await;
+    let mut puller = Puller::new(&bus);
+    let given_up = tokio::time::timeout(BRIEFLY, puller.pull(Duration::from_secs(30))).await;
+    assert!(given_up.is_err());
+    submit(&bus, &job(conversation())).await.unwrap();
+    assert_eq!(pull(&mut puller).await.deliveries, 1);
+}
+
+#[tokio::test]
+async fn a_stopped_puller_hands_out_what_was_on_its_way() {
+    let (_server, bus) = Server::ready().await;
+    let mut puller = Puller::new(&bus);
+    let _ = tokio::time::timeout(BRIEFLY, puller.pull(Duration::from_secs(30))).await;
+    submit(&bus, &job(conversation())).await.unwrap();
+    // On its way, or still at the server: it must not get lost between the two.
+    if let Some(delivery) = puller.stop().await {
+        delivery.ack.nak(Duration::ZERO).await.unwrap();
+    }
+    let mut idle = Puller::new(&bus);
+    within(5, pull(&mut idle)).await.ack.ack().await.unwrap();
+    let _ = tokio::time::timeout(BRIEFLY, idle.pull(Duration::from_secs(30))).await;
+    assert!(idle.stop().await.is_none());
+    submit(&bus, &job(conversation())).await.unwrap();
+    assert_eq!(pull(&mut Puller::new(&bus)).await.deliveries, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pulling_survives_a_restart() {
+    let (mut server, bus) = Server::ready().await;
+    let waiting = tokio::task::spawn_blocking({
+        let bus = bus.clone();
+        let runtime = tokio::runtime::Handle::current();
+        move || runtime.block_on(async move { pull(&mut Puller::new(&bus)).await })
+    });
+    tokio::time::sleep(BRIEFLY).await;
+    server.kill();
+    tokio::time::sleep(BRIEFLY).await;
+    server.start_again();
+    assert!(bus.connected_within(Duration::from_secs(10)).await);
+    let job = job(conversation());
+    let submitted = async {
+        while submit(&bus, &job).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within(10, submitted).await;
+    let delivery = within(5, waiting).await.unwrap();
+    assert_eq!((delivery.payload, delivery.deliveries), (Ok(job), 1));
+}
+
+#[tokio::test]
+async fn a_silent_worker_loses_its_job() {
+    let (_server, bus) = Server::ready().await;
+    let options =
+        topology::Options { ack_wait: Duration::from_secs(1), ..topology::Options::default() };
+    topology::apply(&bus, &options).await.unwrap();
+    submit(&bus, &job(conversation())).await.unwrap();
+    let mut puller = Puller::new(&bus);
+    let silent = pull(&mut puller).await;
+    assert_eq!(pull(&mut puller).await.deliveries, 2);
+    drop(silent);
+}
+
+#[tokio::test]
+async fn what_is_not_a_job_says_why() {
+    let (_server, bus) = Server::ready().await;
+    let body = r#"{"user_token":"v1.secret"}"#;
+    bus.js.publish("agent.v1.job.nonsense", body.into()).await.unwrap().await.unwrap();
+    let delivery = pull(&mut Puller::new(&bus)).await;
+    assert_eq!(delivery.conversation, None);
+    let reason = delivery.payload.unwrap_err();
+    assert!(reason.contains("missing field"), "{reason}");
+    dead_letter::publish_unreadable(&bus, None, &delivery.raw, &reason).await.unwrap();
+    assert_eq!(dead_letters(&bus).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_dead_letter_has_no_token() {
+    let (_server, bus) = Server::ready().await;
+    let job = job(conversation());
+    dead_letter::publish(&bus, &job, "expired").await.unwrap();
+    dead_letter::publish(&bus, &job, "expired").await.unwrap();
+    let letters = dead_letters(&bus).await;
+    assert_eq!(letters.len(), 1);
+    assert!(letters[0].contains("expired") && letters[0].contains("hello"), "{letters:?}");
+    assert!(!letters[0].contains("sealed"), "{letters:?}");
+}
+
+/// Every letter, checked for secrets.
+async fn dead_letters(bus: &Bus) -> Vec<String> {
+    let stream = bus.js.get_stream("AGENT_DLQ").await.unwrap();
+    let mut letters = Vec::new();
+    for sequence in 1..=stream.cached_info().state.last_sequence {
+        let letter = stream.direct_get(sequence).await.unwrap();
+        letters.push(String::from_utf8(letter.payload.to_vec()).unwrap());
+    }
+    assert!(letters.iter().all(|letter| !letter.contains("secret")), "{letters:?}");
+    letters
+}
