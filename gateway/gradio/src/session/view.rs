@@ -1,0 +1,326 @@
+//! One submission on a stream: what its client was told so far, what is held back, how it ended.
+use std::time::Duration;
+
+use contract::control::Delivered;
+use contract::error_code::ErrorCode;
+use contract::event::{Envelope, Event, Queued, TurnEnd};
+use contract::ids::TurnId;
+use contract::job::Locale;
+use contract::limits;
+use serde_json::{Value, json};
+
+use super::{EventPlace, Output, SILENT_JOIN};
+use crate::frame::Frame;
+use crate::message::{self, Place};
+
+pub struct View {
+    registered_at: Duration,
+    /// When its join was about to be answered.
+    joined_at: Option<Duration>,
+    /// Sequence of the submission's own `queued`.
+    queued_seq: Option<u64>,
+    /// The conversation as the client knows it.
+    conversation: Option<String>,
+    /// Shows another turn than its own.
+    attached: bool,
+    /// Sequence of the last event that was taken in.
+    last_seq: u64,
+    /// Events up to here are taken in, but give no frame.
+    mute_through: u64,
+    announced: bool,
+    has_value: bool,
+    text: Text,
+    /// `confirm_required` or `error`: the last value if the turn ends right after it.
+    held: Option<(u64, Value)>,
+    ending: Option<Ending>,
+}
+
+struct Ending {
+    closing: Value,
+    at: Duration,
+}
+
+/// A join that is not announced within this time after its `queued` has been answered, or never will be.
+const JOIN_ANSWERED_AFTER: Duration = Duration::from_secs(1);
+
+impl View {
+    pub fn new(at: Duration, delivered: u64) -> Self {
+        Self {
+            registered_at: at,
+            joined_at: None,
+            queued_seq: None,
+            conversation: None,
+            attached: false,
+            last_seq: 0,
+            mute_through: delivered,
+            announced: false,
+            has_value: false,
+            text: Text::default(),
+            held: None,
+            ending: None,
+        }
+    }
+
+    pub fn join(&mut self, at: Duration) {
+        self.joined_at = Some(at);
+    }
+
+    pub fn registered_at(&self) -> Duration {
+        self.registered_at
+    }
+
+    pub fn queued_seq(&self) -> Option<u64> {
+        self.queued_seq
+    }
+
+    /// Joined, and not one event came.
+    pub fn is_unheard(&self) -> bool {
+        self.queued_seq.is_none() && self.last_seq == 0 && self.ending.is_none()
+    }
+
+    /// Queued, and nobody has started it.
+    pub fn is_waiting(&self) -> bool {
+        self.queued_seq.is_some()
+            && !self.attached
+            && Some(self.last_seq) == self.queued_seq
+            && self.ending.is_none()
+    }
+
+    pub fn deadline(&self) -> Option<Duration> {
+        match &self.ending {
+            Some(ending) => Some(self.due(ending)),
+            None => self.is_unheard().then(|| self.registered_at + SILENT_JOIN),
+        }
+    }
+
+    pub fn is_due(&self, at: Duration) -> bool {
+        self.ending.as_ref().is_some_and(|ending| at >= self.due(ending))
+    }
+
+    /// The completion stays behind the answer to the join.
+    fn due(&self, ending: &Ending) -> Duration {
+        ending.at.max(match self.joined_at {
+            Some(joined) => joined + limits::COMPLETION_AFTER_JOIN,
+            None => self.registered_at + JOIN_ANSWERED_AFTER,
+        })
+    }
+
+    pub fn into_closing(self) -> Option<Value> {
+        self.ending.map(|ending| ending.closing)
+    }
+
+    pub fn handle(
+        &mut self,
+        event_id: TurnId,
+        place: EventPlace,
+        envelope: &Envelope,
+        at: Duration,
+        outputs: &mut Vec<Output>,
+    ) {
+        let EventPlace { seq, conversation } = place;
+        if self.ending.is_some() {
+            return;
+        }
+        if let Event::Queued(queued) = &envelope.event {
+            if envelope.turn_id == event_id {
+                self.queued(event_id, seq, queued.clone(), conversation, outputs);
+            } else {
+                self.last_seq = self.last_seq.max(seq);
+            }
+            return;
+        }
+        if seq <= self.last_seq {
+            return;
+        }
+        let first = self.last_seq == 0;
+        self.last_seq = seq;
+        self.conversation.get_or_insert(conversation);
+        let mut out = Writer { event_id, seq, outputs };
+        self.start(&mut out);
+        if self.attached && first && seq > self.mute_through {
+            let gap = Event::StreamGap { from: self.mute_through.to_string(), to: seq.to_string() };
+            if let Some(gap) = message::value(&gap, self.place(seq)) {
+                self.say(gap, None, &mut out);
+            }
+        }
+        if let Event::TurnEnd(end) = &envelope.event {
+            self.finish(envelope.turn_id, end, at, &mut out);
+        } else {
+            self.event(&envelope.event, &mut out);
+        }
+    }
+
+    /// Ends with an error that no worker reported.
+    pub fn fail(
+        &mut self,
+        event_id: TurnId,
+        code: ErrorCode,
+        locale: Locale,
+        at: Duration,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.ending.is_some() {
+            return;
+        }
+        let mut out = Writer { event_id, seq: self.last_seq, outputs };
+        self.release(&mut out);
+        let place =
+            Place { cursor: None, conversation: self.conversation.as_deref().unwrap_or("") };
+        let facts = json!({"turn_id": event_id});
+        let closing = message::error(code, code.text(locale), Some(&facts), place);
+        self.say(closing.clone(), None, &mut out);
+        self.ending = Some(Ending { closing, at });
+    }
+
+    fn queued(
+        &mut self,
+        event_id: TurnId,
+        seq: u64,
+        queued: Queued,
+        conversation: String,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.queued_seq.is_some() {
+            return;
+        }
+        self.queued_seq = Some(seq);
+        self.conversation = Some(queued.conversation_ref.unwrap_or(conversation));
+        match queued.attach {
+            Some(attach) => {
+                self.attached = true;
+                self.mute_through = self.mute_through.max(attach.after);
+            }
+            None => self.last_seq = self.last_seq.max(seq),
+        }
+        if self.attached || seq > self.mute_through {
+            let mark = (!self.attached).then_some(Delivered { turn_id: event_id, seq });
+            let frame = Frame::Estimation { event: event_id, rank: queued.ahead };
+            outputs.push(Output::Frame { frame, mark });
+        }
+    }
+
+    fn start(&mut self, out: &mut Writer<'_>) {
+        if self.announced {
+            return;
+        }
+        self.announced = true;
+        if self.attached || out.seq > self.mute_through {
+            out.push(Frame::Starts { event: out.event_id }, None);
+        }
+    }
+
+    fn event(&mut self, event: &Event, out: &mut Writer<'_>) {
+        self.release(out);
+        self.text.take(event, out.seq);
+        let value = message::value(event, self.place(out.seq));
+        if matches!(event, Event::ConfirmRequired(_) | Event::Error { .. }) {
+            self.held = value.map(|value| (out.seq, value));
+        } else {
+            self.tell(value, out);
+        }
+    }
+
+    fn finish(&mut self, turn: TurnId, end: &TurnEnd, at: Duration, out: &mut Writer<'_>) {
+        let place = self.place(out.seq);
+        let summary = message::turn_end(end, place);
+        let closing = match &self.held {
+            Some((_, held)) => held.clone(),
+            None => {
+                let text = end.text.as_deref().unwrap_or(&self.text.whole);
+                message::closing(text, turn, end.status, place)
+            }
+        };
+        self.held = None;
+        if let Some(summary) = summary
+            && out.seq > self.mute_through
+        {
+            // Only the last frame of an event says that it was delivered.
+            self.say(summary, None, out);
+        }
+        self.tell(Some(closing.clone()), out);
+        self.ending = Some(Ending { closing, at });
+    }
+
+    /// What was held back was not the last value after all.
+    fn release(&mut self, out: &mut Writer<'_>) {
+        if let Some((seq, value)) = self.held.take()
+            && seq > self.mute_through
+        {
+            self.say(value, Some(seq), out);
+        }
+    }
+
+    fn tell(&mut self, value: Option<Value>, out: &mut Writer<'_>) {
+        if let Some(value) = value
+            && out.seq > self.mute_through
+        {
+            self.say(value, Some(out.seq), out);
+        }
+    }
+
+    fn say(&mut self, value: Value, seq: Option<u64>, out: &mut Writer<'_>) {
+        let first = !self.has_value;
+        self.has_value = true;
+        out.push(Frame::Generating { event: out.event_id, value, first }, seq);
+    }
+
+    fn place(&self, seq: u64) -> Place<'_> {
+        Place { cursor: Some(seq), conversation: self.conversation.as_deref().unwrap_or("") }
+    }
+}
+
+struct Writer<'a> {
+    event_id: TurnId,
+    /// Of the event at hand.
+    seq: u64,
+    outputs: &'a mut Vec<Output>,
+}
+
+impl Writer<'_> {
+    fn push(&mut self, frame: Frame, seq: Option<u64>) {
+        let mark = seq.map(|seq| Delivered { turn_id: self.event_id, seq });
+        self.outputs.push(Output::Frame { frame, mark });
+    }
+}
+
+/// The answer so far, for a turn whose end doesn't repeat it.
+#[derive(Default)]
+struct Text {
+    whole: String,
+    /// Cursor and length after each piece.
+    pieces: Vec<(u64, usize)>,
+}
+
+impl Text {
+    fn take(&mut self, event: &Event, seq: u64) {
+        match event {
+            Event::StreamToken { token } => {
+                self.whole.push_str(token);
+                self.pieces.push((seq, self.whole.len()));
+            }
+            Event::Message { content } => {
+                self.whole.clone_from(content);
+                self.pieces.clear();
+                self.pieces.push((seq, self.whole.len()));
+            }
+            Event::Rewind { to_cursor } => {
+                let cursor = to_cursor.parse().unwrap_or(0);
+                self.pieces.retain(|(seq, _)| *seq <= cursor);
+                self.whole.truncate(self.pieces.last().map_or(0, |(_, length)| *length));
+            }
+            Event::Queued(_)
+            | Event::Attempt { .. }
+            | Event::ToolStart { .. }
+            | Event::ToolProgress { .. }
+            | Event::ToolEnd { .. }
+            | Event::ToolError { .. }
+            | Event::ConfirmRequired(_)
+            | Event::ConfirmResolved { .. }
+            | Event::Warning { .. }
+            | Event::StreamGap { .. }
+            | Event::Error { .. }
+            | Event::TurnEnd(_)
+            | Event::Session(_) => {}
+        }
+    }
+}
