@@ -1,0 +1,92 @@
+//! A model request as the JSON of Chat Completions.
+use agent::message::{Message, ToolCall};
+use agent::tool::ToolSpec;
+use async_openai::types::chat::{
+    ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
+    ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
+    ChatCompletionRequestUserMessage, ChatCompletionStreamOptions, ChatCompletionTool,
+    ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject,
+};
+
+use super::LlmConfig;
+
+/// The body of a streaming request. `tools` are those the model may see; `max_tokens` bounds the answer.
+pub fn body(
+    config: &LlmConfig,
+    messages: &[Message],
+    tools: Vec<&ToolSpec>,
+    max_tokens: Option<u32>,
+) -> CreateChatCompletionRequest {
+    let mut request = CreateChatCompletionRequest {
+        model: config.model.clone(),
+        messages: messages.iter().map(message).collect(),
+        stream: Some(true),
+        ..CreateChatCompletionRequest::default()
+    };
+    if config.stream_options {
+        request.stream_options = Some(ChatCompletionStreamOptions {
+            include_usage: Some(true),
+            include_obfuscation: None,
+        });
+    }
+    if !tools.is_empty() {
+        request.tools = Some(tools.into_iter().map(tool).collect());
+    }
+    limit(&mut request, config, max_tokens);
+    request
+}
+
+/// The maker's own models refuse the old key, other servers don't know the new one.
+#[expect(deprecated, reason = "compatible servers know only `max_tokens`")]
+fn limit(request: &mut CreateChatCompletionRequest, config: &LlmConfig, max_tokens: Option<u32>) {
+    if config.base_url.contains("openai.com") || config.base_url.contains("openai.azure.com") {
+        request.max_completion_tokens = max_tokens;
+    } else {
+        request.max_tokens = max_tokens;
+    }
+}
+
+fn message(message: &Message) -> ChatCompletionRequestMessage {
+    match message {
+        Message::System { content } => {
+            ChatCompletionRequestSystemMessage::from(content.as_str()).into()
+        }
+        Message::User { content } => {
+            ChatCompletionRequestUserMessage::from(content.as_str()).into()
+        }
+        Message::Assistant { content, tool_calls } => assistant(content, tool_calls).into(),
+        Message::Tool { tool_call_id, content } => ChatCompletionRequestToolMessage {
+            content: content.as_str().into(),
+            tool_call_id: tool_call_id.clone(),
+        }
+        .into(),
+    }
+}
+
+fn assistant(content: &str, calls: &[ToolCall]) -> ChatCompletionRequestAssistantMessage {
+    let tool_calls: Vec<_> = calls.iter().map(tool_call).collect();
+    ChatCompletionRequestAssistantMessage {
+        content: (!content.is_empty() || tool_calls.is_empty()).then(|| content.into()),
+        tool_calls: (!tool_calls.is_empty()).then_some(tool_calls),
+        ..ChatCompletionRequestAssistantMessage::default()
+    }
+}
+
+fn tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
+    ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall {
+        id: call.id.clone(),
+        function: FunctionCall { name: call.name.clone(), arguments: call.arguments.to_string() },
+    })
+}
+
+fn tool(spec: &ToolSpec) -> ChatCompletionTools {
+    ChatCompletionTools::Function(ChatCompletionTool {
+        function: FunctionObject {
+            name: spec.name.clone(),
+            description: Some(spec.description.clone()),
+            parameters: Some(spec.parameters.clone()),
+            strict: None,
+        },
+    })
+}
