@@ -1,0 +1,335 @@
+//! A whole fleet on this machine: real NATS and Postgres, gateways and workers as processes, fakes in this one.
+//!
+//! Tests that use it run on a multi-threaded runtime, because the end of a [`Cluster`] blocks.
+mod jobs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::backend::{self, Backend};
+use crate::database::{self, Database};
+use crate::gradio::Client;
+use crate::llm::{self, Model};
+use crate::nats::Nats;
+use crate::place;
+use crate::process::{Process, scratch, wait_until};
+use crate::rest::Rest;
+use crate::roundrobin::RoundRobin;
+use crate::token;
+
+/// 32 bytes in base64.
+pub const SEAL_KEY: &str = "dGVzdHMtYW5kLWRlbW8tb25seS0zMi1ieXRlcy1rZXk=";
+const ACK_WAIT_MS: &str = "2000";
+const HEARTBEAT_MS: &str = "500";
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+pub type Settings = BTreeMap<String, String>;
+
+/// What the migration step is told besides the two addresses.
+pub fn migrate_settings() -> Settings {
+    settings(&[("ACK_WAIT_MS", ACK_WAIT_MS), ("LOG", "info")])
+}
+
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+pub struct Builder {
+    gateways: usize,
+    workers: usize,
+    gateway_env: Settings,
+    worker_env: Settings,
+    nats_proxied: Option<String>,
+}
+
+pub struct Cluster {
+    pub nats: Nats,
+    pub database: Database,
+    pub backend: Backend,
+    pub model: Model,
+    gateways: Vec<Node>,
+    workers: Vec<Node>,
+    front: Option<RoundRobin>,
+    dir: PathBuf,
+    expects_jobs_left: bool,
+}
+
+/// A gateway or worker: its process, and how to start it again.
+struct Node {
+    process: Process,
+    program: &'static str,
+    name: String,
+    env: Settings,
+    port: u16,
+}
+
+impl Builder {
+    pub fn gateways(mut self, count: usize) -> Self {
+        self.gateways = count;
+        self
+    }
+
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = count;
+        self
+    }
+
+    pub fn gateway_env(mut self, name: &str, value: &str) -> Self {
+        self.gateway_env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn worker_env(mut self, name: &str, value: &str) -> Self {
+        self.worker_env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Workers reach NATS at this address, e.g. through a proxy.
+    pub fn workers_reach_nats_at(mut self, url: &str) -> Self {
+        self.nats_proxied = Some(url.to_owned());
+        self
+    }
+
+    pub async fn start(self) -> Cluster {
+        let nats = Nats::start().await;
+        self.start_with(nats).await
+    }
+
+    pub async fn start_with(self, nats: Nats) -> Cluster {
+        let (gateway, worker) = (place::program("gateway"), place::program("worker"));
+        let database = Database::fresh().await;
+        database::migrate(&gateway, &nats.url(), database.url());
+        let backend = Backend::start(token::SECRET).await;
+        let model = Model::start().await;
+        let mut gateway_env = gateway_settings(&nats.url(), database.url());
+        gateway_env.extend(self.gateway_env);
+        let worker_nats = self.nats_proxied.unwrap_or_else(|| nats.url());
+        let mut worker_env = worker_settings(&worker_nats, database.url(), &backend, &model);
+        worker_env.extend(self.worker_env);
+        let dir = scratch("logs");
+        let node = |program: &'static str, path: &Path, number: usize, env: &Settings| {
+            Node::start(program, path, &format!("{program}-{number}"), env.clone(), &dir)
+        };
+        let gateways =
+            (0..self.gateways).map(|i| node("gateway", &gateway, i, &gateway_env)).collect();
+        let workers = (0..self.workers).map(|i| node("worker", &worker, i, &worker_env)).collect();
+        let mut cluster = Cluster {
+            nats,
+            database,
+            backend,
+            model,
+            gateways,
+            workers,
+            front: None,
+            dir,
+            expects_jobs_left: false,
+        };
+        cluster.wait_ready().await;
+        if cluster.gateways.len() > 1 {
+            let targets = (0..cluster.gateways.len()).map(|i| cluster.gateway_url(i)).collect();
+            cluster.front = Some(RoundRobin::start(targets).await);
+        }
+        cluster
+    }
+}
+
+impl Cluster {
+    pub fn builder() -> Builder {
+        Builder {
+            gateways: 1,
+            workers: 1,
+            gateway_env: Settings::new(),
+            worker_env: Settings::new(),
+            nats_proxied: None,
+        }
+    }
+
+    /// One gateway, one worker.
+    pub async fn start() -> Cluster {
+        Self::builder().start().await
+    }
+
+    /// Where clients go: the only gateway, or a round robin over all of them.
+    pub fn url(&self) -> String {
+        self.front.as_ref().map_or_else(|| self.gateway_url(0), |front| front.url().to_owned())
+    }
+
+    pub fn gateway_url(&self, index: usize) -> String {
+        format!("http://127.0.0.1:{}", self.gateways[index].port)
+    }
+
+    /// A Gradio client of this user.
+    pub fn client(&self, user: &str) -> Client {
+        Client::new(&self.url(), &token::user(user))
+    }
+
+    pub fn client_at(&self, gateway: usize, user: &str) -> Client {
+        Client::new(&self.gateway_url(gateway), &token::user(user))
+    }
+
+    pub fn rest(&self, user: &str) -> Rest {
+        Rest::new(&self.url(), &token::user(user))
+    }
+
+    /// `kill -9`.
+    pub fn kill_worker(&mut self, index: usize) {
+        self.workers[index].process.kill();
+    }
+
+    pub fn kill_gateway(&mut self, index: usize) {
+        self.gateways[index].process.kill();
+    }
+
+    pub fn worker(&mut self, index: usize) -> &mut Process {
+        &mut self.workers[index].process
+    }
+
+    pub fn gateway(&mut self, index: usize) -> &mut Process {
+        &mut self.gateways[index].process
+    }
+
+    pub async fn restart_worker(&mut self, index: usize) {
+        self.workers[index].restart(&self.dir);
+        self.wait_ready().await;
+    }
+
+    pub async fn restart_gateway(&mut self, index: usize) {
+        self.gateways[index].restart(&self.dir);
+        self.wait_ready().await;
+    }
+
+    /// One more worker, configured like the first.
+    pub async fn add_worker(&mut self) {
+        let (program, env) = (place::program("worker"), self.workers[0].env.clone());
+        let name = format!("worker-{}", self.workers.len());
+        self.workers.push(Node::start("worker", &program, &name, env, &self.dir));
+        self.wait_ready().await;
+    }
+
+    /// This test ends with unfinished jobs on purpose.
+    pub fn expect_jobs_left(&mut self) {
+        self.expects_jobs_left = true;
+    }
+
+    async fn wait_ready(&mut self) {
+        let http = place::http();
+        for node in self.gateways.iter_mut().chain(&mut self.workers) {
+            if node.process.exited().is_some() {
+                continue;
+            }
+            let url = format!("http://127.0.0.1:{}/healthz/ready", node.port);
+            let what = format!("{} ready", node.name);
+            let process = &mut node.process;
+            let ready = || {
+                if let Some(status) = process.exited() {
+                    panic!("{} ended with {status}:\n{}", process.name(), process.log_tail(30));
+                }
+                let request = http.get(&url);
+                async move { request.send().await.is_ok_and(|answer| answer.status().is_success()) }
+            };
+            wait_until(&what, READY_WITHIN, ready).await;
+        }
+    }
+
+    fn print_logs(&self) {
+        for node in self.gateways.iter().chain(&self.workers) {
+            eprintln!(
+                "---- {} ({})\n{}",
+                node.name,
+                node.process.log().display(),
+                node.process.log_tail(60)
+            );
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_logs();
+            return;
+        }
+        if self.expects_jobs_left
+            || self.workers.iter_mut().all(|worker| worker.process.exited().is_some())
+        {
+            return;
+        }
+        if let Err(problem) = jobs::wait_for_none(&self.nats.monitor_url()) {
+            self.print_logs();
+            panic!("{problem}");
+        }
+    }
+}
+
+impl Node {
+    fn start(
+        program: &'static str,
+        path: &Path,
+        name: &str,
+        mut env: Settings,
+        dir: &Path,
+    ) -> Node {
+        let port = place::free_port();
+        let address = format!("127.0.0.1:{port}");
+        match program {
+            "gateway" => env.insert("GATEWAY_LISTEN".to_owned(), address),
+            _ => env.insert("WORKER_HEALTH_LISTEN".to_owned(), address),
+        };
+        if program == "worker" {
+            env.insert("WORKER_NAME".to_owned(), name.to_owned());
+        }
+        let process = Self::spawn(path, name, &env, dir);
+        Node { process, program, name: name.to_owned(), env, port }
+    }
+
+    fn restart(&mut self, dir: &Path) {
+        self.process.kill();
+        self.process = Self::spawn(&place::program(self.program), &self.name, &self.env, dir);
+    }
+
+    fn spawn(path: &Path, name: &str, env: &Settings, dir: &Path) -> Process {
+        let mut command = Command::new(path);
+        command.env_clear().envs(env);
+        Process::start(name, command, &dir.join(format!("{name}.log")))
+    }
+}
+
+pub fn gateway_settings(nats_url: &str, database_url: &str) -> Settings {
+    settings(&[
+        ("NATS_URL", nats_url),
+        ("DATABASE_URL", database_url),
+        ("JWT_SECRET", token::SECRET),
+        ("SEAL_KEY", SEAL_KEY),
+        ("SERVICE_CLIENT_ID", backend::CLIENT_ID),
+        ("SERVICE_CLIENT_SECRET", backend::CLIENT_SECRET),
+        ("ACK_WAIT_MS", ACK_WAIT_MS),
+        ("LOG", "info"),
+    ])
+}
+
+fn worker_settings(
+    nats_url: &str,
+    database_url: &str,
+    backend: &Backend,
+    model: &Model,
+) -> Settings {
+    settings(&[
+        ("NATS_URL", nats_url),
+        ("DATABASE_URL", database_url),
+        ("SEAL_KEY", SEAL_KEY),
+        ("BACKEND_URL", backend.url()),
+        ("SERVICE_TOKEN_URL", &backend.service_token_url()),
+        ("SERVICE_CLIENT_ID", backend::CLIENT_ID),
+        ("SERVICE_CLIENT_SECRET", backend::CLIENT_SECRET),
+        ("OPENAI_BASE_URL", model.url()),
+        ("OPENAI_API_KEY", llm::API_KEY),
+        ("OPENAI_MODEL", llm::MODEL),
+        ("ACK_WAIT_MS", ACK_WAIT_MS),
+        ("HEARTBEAT_MS", HEARTBEAT_MS),
+        ("LEASE_MS", ACK_WAIT_MS),
+        ("DRAIN_S", "5"),
+        ("LOG", "info"),
+    ])
+}

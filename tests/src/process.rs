@@ -1,0 +1,206 @@
+//! Programs as children: started with a log file, signalled by pid, never left behind.
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Kills every pid it was told, and removes every folder, as soon as its standard input ends: that is when
+/// the process that holds the other end dies, in whatever way.
+const REAPER: &str = r#"
+pids=" "
+while read -r verb what; do
+    case "$verb" in
+        + ) pids="$pids$what " ;;
+        - ) pids="${pids%% $what *} ${pids#* $what }" ;;
+        d ) dirs="$dirs $what" ;;
+    esac
+done
+[ "$pids" = "  " ] || [ "$pids" = " " ] || { kill -TERM $pids; sleep 0.3; kill -KILL $pids; }
+[ -z "$dirs" ] || rm -rf $dirs
+"#;
+
+static REAPER_INPUT: OnceLock<Mutex<Option<std::process::ChildStdin>>> = OnceLock::new();
+
+fn tell_reaper(line: &str) {
+    let input = REAPER_INPUT.get_or_init(|| {
+        let reaper = Command::new("sh")
+            .args(["-c", REAPER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        Mutex::new(reaper.ok().and_then(|mut child| child.stdin.take()))
+    });
+    if let Some(pipe) = input.lock().unwrap().as_mut() {
+        let _ = writeln!(pipe, "{line}");
+    }
+}
+
+/// A folder under the system's temporary one, removed when this process is gone.
+pub fn scratch(name: &str) -> PathBuf {
+    let dir =
+        std::env::temp_dir().join(format!("agentchat-{name}-{}", uuid::Uuid::new_v4().simple()));
+    std::fs::create_dir_all(&dir).unwrap();
+    tell_reaper(&format!("d {}", dir.display()));
+    dir
+}
+
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command` in a process group of its own, with its output appended to `log`.
+    pub fn start(name: &str, mut command: Command, log: &Path) -> Process {
+        let out = File::options().create(true).append(true).open(log).unwrap();
+        let err = out.try_clone().unwrap();
+        command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+        let child =
+            command.spawn().unwrap_or_else(|e| panic!("starting {name} ({command:?}): {e}"));
+        tell_reaper(&format!("+ {}", child.id()));
+        Process { name: name.to_owned(), child, log: log.to_owned(), ended: None }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// `kill -9`; returns when the process is gone.
+    pub fn kill(&mut self) {
+        if self.exited().is_none() {
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+            self.forget();
+        }
+    }
+
+    /// SIGTERM, then SIGKILL after `grace`. True if it went by itself.
+    pub fn terminate(&mut self, grace: Duration) -> bool {
+        if self.exited().is_some() {
+            return true;
+        }
+        self.signal("TERM");
+        let deadline = Instant::now() + grace;
+        while Instant::now() < deadline {
+            if self.exited().is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.kill();
+        false
+    }
+
+    /// Freezes the process: it holds its sockets and does nothing.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+            if self.ended.is_some() {
+                self.forget();
+            }
+        }
+        self.ended
+    }
+
+    /// CPU time used so far, user and system.
+    pub fn cpu(&self) -> Duration {
+        cpu_of_tree(self.pid())
+    }
+
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let _ =
+            Command::new("kill").args([&format!("-{name}"), &pid]).stderr(Stdio::null()).status();
+    }
+
+    fn forget(&self) {
+        tell_reaper(&format!("- {}", self.child.id()));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// CPU time of a process and of all its descendants (Postgres forks one per connection).
+pub fn cpu_of_tree(root: u32) -> Duration {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        if let Some((parent, ticks)) = stat(pid) {
+            parents.push((pid, parent, ticks));
+        }
+    }
+    let mut family = vec![root];
+    let mut ticks = 0;
+    let mut next = 0;
+    while next < family.len() {
+        let member = family[next];
+        ticks +=
+            parents.iter().find(|(pid, _, _)| *pid == member).map_or(0, |(_, _, ticks)| *ticks);
+        family.extend(
+            parents.iter().filter(|(_, parent, _)| *parent == member).map(|(pid, _, _)| *pid),
+        );
+        next += 1;
+    }
+    // Linux reports in units of 1/100 s on every platform that matters here.
+    Duration::from_millis(ticks * 10)
+}
+
+/// Parent and CPU ticks; those of children that have ended and were waited for included.
+fn stat(pid: u32) -> Option<(u32, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
+    Some((u32::try_from(number(1)?).ok()?, ticks))
+}
+
+/// Asks `ready` every few milliseconds until it says yes.
+pub async fn wait_until<F>(what: &str, within: Duration, mut ready: impl FnMut() -> F)
+where
+    F: Future<Output = bool>,
+{
+    let deadline = Instant::now() + within;
+    loop {
+        if ready().await {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+}
