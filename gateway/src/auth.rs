@@ -172,6 +172,8 @@ fn validation(rules: &Rules) -> Validation {
     validation.leeway = rules.leeway.as_secs();
     validation.validate_nbf = true;
     let mut required = vec!["exp", "sub"];
+    // Without a configured audience a token's own is nobody's business here.
+    validation.validate_aud = rules.audience.is_some();
     if let Some(audience) = &rules.audience {
         validation.set_audience(&[audience]);
         required.push("aud");

@@ -1,6 +1,8 @@
 //! The bus against a real nats-server: every test starts its own.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test shall fail at once")]
 
+#[path = "bus/cluster.rs"]
+mod cluster;
 #[path = "bus/control.rs"]
 mod control;
 #[path = "bus/events.rs"]

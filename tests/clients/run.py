@@ -108,16 +108,19 @@ def conformance_suites(stack, worker, options):
     """The reference suites, which know no `turn_end` and want the foreign worker's echo."""
     if worker != "foreign":
         return [], []
-    alice, bob, bad = (f"Authorization: Bearer {jwt}" for jwt in (stack.token("alice"), stack.token("bob"), "x"))
-    prompts = ["--profile", "gateway", "--prompts", HERE / "prompts.json", "--header", alice, "--bad-header", bad]
     beside = []
     for place, base, _, _ in places(stack):
-        for version in options.nodes:
-            command = ["node", REFERENCE / "conformance.mjs", base, "--client", TOOLS / f"js/gradio-{version}", *prompts, "--other-header", bob]
-            beside.append(Suite(f"conformance.mjs {version}, {place}", command))
-        for version in options.pythons:
-            command = [TOOLS / f"py-gradio-{version}/bin/python", REFERENCE / "conformance.py", base, *prompts]
-            beside.append(Suite(f"conformance.py {version}, {place}", command))
+        for client in [*options.nodes, *options.pythons]:
+            # Users of this suite only: all of them use the same names for their conversations.
+            user, other = (stack.token(f"{name}-{place}-{client}") for name in ("alice", "bob"))
+            header = ["--header", f"Authorization: Bearer {user}", "--bad-header", "Authorization: Bearer x"]
+            prompts = [base, "--profile", "gateway", "--prompts", HERE / "prompts.json"]
+            if client in options.nodes:
+                more = ["--client", TOOLS / f"js/gradio-{client}", "--other-header", f"Authorization: Bearer {other}"]
+                beside.append(Suite(f"conformance.mjs {client}, {place}", ["node", REFERENCE / "conformance.mjs", *prompts, *header, *more]))
+            else:
+                python = TOOLS / f"py-gradio-{client}/bin/python"
+                beside.append(Suite(f"conformance.py {client}, {place}", [python, REFERENCE / "conformance.py", *prompts, *header]))
     return beside, []
 
 

@@ -62,7 +62,6 @@ async fn values_of_the_wrong_kind_are_refused() {
         Submission::raw(json!([7, "c1", null])),
         Submission::raw(json!([{"text": 7}, "c1", null])),
         Submission::raw(json!([{"text": "x"}, {"id": 1}, null])),
-        Submission::raw(json!([{"text": "x"}, "c1", "explode"])),
         Submission::raw(json!([{"text": "x"}, "c1", "confirm:"])),
         Submission::raw(json!([{"text": "", "files": []}, "c1", null])),
         Submission::raw(json!([{"text": "  \n ", "files": []}, "c1", null])),
@@ -81,6 +80,19 @@ async fn values_of_the_wrong_kind_are_refused() {
     assert_eq!(cluster.model.requests().len(), 0);
     let (_, list) = cluster.rest("alice").get("/api/assistant/conversations").await;
     assert_eq!(list["total"], 0, "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_action_is_no_decision_and_the_user_is_told() {
+    let cluster = Cluster::start().await;
+    let mut alice = cluster.client("alice");
+    for action in ["explode", "Confirm", "confirmed", "yes"] {
+        crate::approval::card(&cluster, &mut alice, action).await;
+        let turn = alice.act(action, action, "confirm").await;
+        let told = turn.error_code().is_some() || !turn.all("warning").is_empty();
+        assert!(told, "{action}: {:#?}", turn.values);
+        assert_eq!(cluster.backend.effects().len(), 0, "{action}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

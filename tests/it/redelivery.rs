@@ -83,12 +83,17 @@ async fn a_reading_call_is_made_again() {
     cluster.model.on("dashboards", [search, Reply::text("Here.")]);
     let mut alice = cluster.client("alice");
     let event = alice.submit(Submission::new("show dashboards", Some("c1"), None)).await;
-    alice.until(&event, "tool_start").await;
+    called(&cluster, "search_dashboards").await;
     cluster.kill_worker(0);
     cluster.add_worker().await;
     let turn = alice.finish(&event).await;
     assert_eq!(turn.text(), "Here.", "{:#?}", turn.values);
     assert_eq!(turn.all("tool_end").len(), 1);
+}
+
+async fn called(cluster: &Cluster, operation: &str) {
+    let seen = || async { cluster.backend.calls_of(operation).len() == 1 };
+    tests::process::wait_until("the call", Duration::from_secs(10), seen).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,10 +103,7 @@ async fn an_effect_that_may_have_happened_is_not_repeated() {
     crate::approval::card(&cluster, &mut alice, "c1").await;
     cluster.backend.fault("deploy", FaultKind::NeverAnswer, Some(1));
     let event = alice.submit(Submission::new("", Some("c1"), Some("confirm"))).await;
-    tests::process::wait_until("the call", Duration::from_secs(10), || async {
-        cluster.backend.calls_of("deploy").len() == 1
-    })
-    .await;
+    called(&cluster, "deploy").await;
     cluster.kill_worker(0);
     cluster.add_worker().await;
     let turn = alice.finish(&event).await;

@@ -130,7 +130,7 @@ async fn a_user_may_not_do_through_the_agent_what_he_may_not_do() {
 async fn long_work_ends_with_its_task_id() {
     let cluster = Cluster::start().await;
     let start = Reply::call("run_backup", json!({"environment_id": "prod"}));
-    cluster.model.on("backup", [start, Reply::text("Started.")]);
+    cluster.model.on("back up", [start, Reply::text("Started.")]);
     let turn = cluster.client("alice").say("c1", "back up prod").await;
     assert!(turn.one("tool_end")["output"].to_string().contains("task-101"), "{:#?}", turn.values);
 }

@@ -42,6 +42,7 @@ pub struct Builder {
     gateway_env: Settings,
     worker_env: Settings,
     nats_proxied: Option<String>,
+    database: Option<Database>,
 }
 
 pub struct Cluster {
@@ -92,6 +93,12 @@ impl Builder {
         self
     }
 
+    /// Uses this migrated database.
+    pub fn database(mut self, database: Database) -> Self {
+        self.database = Some(database);
+        self
+    }
+
     pub async fn start(self) -> Cluster {
         let nats = Nats::start().await;
         self.start_with(nats).await
@@ -99,7 +106,10 @@ impl Builder {
 
     pub async fn start_with(self, nats: Nats) -> Cluster {
         let (gateway, worker) = (place::program("gateway"), place::program("worker"));
-        let database = Database::fresh().await;
+        let database = match self.database {
+            Some(database) => database,
+            None => Database::fresh().await,
+        };
         database::migrate(&gateway, &nats.url(), database.url());
         let backend = Backend::start(token::SECRET).await;
         let model = Model::start().await;
@@ -126,7 +136,9 @@ impl Builder {
             dir,
             expects_jobs_left: false,
         };
-        cluster.wait_ready().await;
+        for node in cluster.gateways.iter_mut().chain(&mut cluster.workers) {
+            node.wait_ready().await;
+        }
         if cluster.gateways.len() > 1 {
             let targets = (0..cluster.gateways.len()).map(|i| cluster.gateway_url(i)).collect();
             cluster.front = Some(RoundRobin::start(targets).await);
@@ -143,6 +155,7 @@ impl Cluster {
             gateway_env: Settings::new(),
             worker_env: Settings::new(),
             nats_proxied: None,
+            database: None,
         }
     }
 
@@ -186,51 +199,37 @@ impl Cluster {
         &mut self.workers[index].process
     }
 
+    /// How many workers were started.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
     pub fn gateway(&mut self, index: usize) -> &mut Process {
         &mut self.gateways[index].process
     }
 
     pub async fn restart_worker(&mut self, index: usize) {
         self.workers[index].restart(&self.dir);
-        self.wait_ready().await;
+        self.workers[index].wait_ready().await;
     }
 
     pub async fn restart_gateway(&mut self, index: usize) {
         self.gateways[index].restart(&self.dir);
-        self.wait_ready().await;
+        self.gateways[index].wait_ready().await;
     }
 
     /// One more worker, configured like the first.
     pub async fn add_worker(&mut self) {
         let (program, env) = (place::program("worker"), self.workers[0].env.clone());
         let name = format!("worker-{}", self.workers.len());
-        self.workers.push(Node::start("worker", &program, &name, env, &self.dir));
-        self.wait_ready().await;
+        let mut node = Node::start("worker", &program, &name, env, &self.dir);
+        node.wait_ready().await;
+        self.workers.push(node);
     }
 
     /// This test ends with unfinished jobs on purpose.
     pub fn expect_jobs_left(&mut self) {
         self.expects_jobs_left = true;
-    }
-
-    async fn wait_ready(&mut self) {
-        let http = place::http();
-        for node in self.gateways.iter_mut().chain(&mut self.workers) {
-            if node.process.exited().is_some() {
-                continue;
-            }
-            let url = format!("http://127.0.0.1:{}/healthz/ready", node.port);
-            let what = format!("{} ready", node.name);
-            let process = &mut node.process;
-            let ready = || {
-                if let Some(status) = process.exited() {
-                    panic!("{} ended with {status}:\n{}", process.name(), process.log_tail(30));
-                }
-                let request = http.get(&url);
-                async move { request.send().await.is_ok_and(|answer| answer.status().is_success()) }
-            };
-            wait_until(&what, READY_WITHIN, ready).await;
-        }
     }
 
     fn print_logs(&self) {
@@ -287,6 +286,20 @@ impl Node {
     fn restart(&mut self, dir: &Path) {
         self.process.kill();
         self.process = Self::spawn(&place::program(self.program), &self.name, &self.env, dir);
+    }
+
+    async fn wait_ready(&mut self) {
+        let http = place::http();
+        let url = format!("http://127.0.0.1:{}/healthz/ready", self.port);
+        let process = &mut self.process;
+        let ready = || {
+            if let Some(status) = process.exited() {
+                panic!("{} ended with {status}:\n{}", process.name(), process.log_tail(30));
+            }
+            let request = http.get(&url).timeout(Duration::from_secs(2));
+            async move { request.send().await.is_ok_and(|answer| answer.status().is_success()) }
+        };
+        wait_until(&format!("{} ready", self.name), READY_WITHIN, ready).await;
     }
 
     fn spawn(path: &Path, name: &str, env: &Settings, dir: &Path) -> Process {

@@ -149,6 +149,8 @@ fn initdb(dir: &Path) {
 /// A database of one's own on the server of this process, migrated.
 pub struct Database {
     url: String,
+    /// Where it has a server to itself.
+    server: Option<Server>,
 }
 
 impl Database {
@@ -164,7 +166,19 @@ impl Database {
         let name = format!("t{}", uuid::Uuid::new_v4().simple());
         let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
         execute(&server.url("postgres"), &statement).await.unwrap();
-        Database { url: server.url(&name) }
+        Database { url: server.url(&name), server: None }
+    }
+
+    /// On a server of its own that writes to disk before it answers, as in production.
+    pub async fn durable() -> Database {
+        let dir = scratch("postgres").join("data");
+        copy(&migrated_data().await, &dir);
+        let server = Server::start(&dir, place::free_port(), true).await;
+        Database { url: server.url(TEMPLATE), server: Some(server) }
+    }
+
+    pub fn server(&mut self) -> Option<&mut Server> {
+        self.server.as_mut()
     }
 
     pub fn url(&self) -> &str {

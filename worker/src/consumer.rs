@@ -34,16 +34,26 @@ pub async fn run(app: App, hand_over: CancellationToken) {
     loop {
         let permit = tokio::select! {
             permit = Arc::clone(&slots).acquire_owned() => permit,
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
         };
-        let Ok(permit) = permit else { return };
-        let Some(delivery) = pull(&mut puller, &stop).await else { return };
+        let Ok(permit) = permit else { break };
+        let Some(delivery) = pull(&mut puller, &stop).await else { break };
         let job_app = app.clone();
         let hand_over = hand_over.clone();
         app.shutdown.spawn("job", async move {
             let _permit = permit;
             settle(job_app, delivery, hand_over).await;
         });
+    }
+    give_back(puller).await;
+}
+
+/// A job that was on its way as the pull was withdrawn.
+async fn give_back(puller: Puller) {
+    if let Some(delivery) = puller.stop().await
+        && let Err(error) = delivery.ack.nak(Duration::ZERO).await
+    {
+        warn!(error = format!("{error:#}"), "A job could not be given back; it returns after its ack wait");
     }
 }
 

@@ -34,6 +34,7 @@ pub async fn gather(app: &App, job: &Job, started: &Started) -> (Begin, bool) {
     let names: Vec<String> = app.tools.specs().iter().map(|spec| spec.name.clone()).collect();
     let (user, cut) = cut_user(&job.text);
     let begin = Begin {
+        origin: job.turn_id.to_string(),
         locale,
         system: system(locale),
         history: history::with_summary(summary.as_deref(), window.kept),

@@ -17,7 +17,7 @@ use shared::runtime::trace::Trace;
 use shared::store::audit::AuditRow;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::debug;
 
 use crate::app::App;
 use crate::driver::emit::Emitter;
@@ -159,7 +159,7 @@ impl Driver {
         match self.run.handle(input) {
             Ok(effects) => self.perform_all(effects).await,
             Err(error) => {
-                warn!(error = %error, "The run refused an input");
+                debug!(error = %error, "The run refused an input");
                 Ok(())
             }
         }
@@ -213,6 +213,7 @@ impl Driver {
             conversation: self.turn.job.conversation_id,
             turn: self.turn.job.turn_id,
             epoch: self.turn.epoch,
+            origin: self.run.origin().to_owned(),
             token: self.turn.token.clone(),
             trace: self.turn.trace.clone(),
             locale: self.turn.job.locale.of_text(&self.turn.job.text),
@@ -248,10 +249,11 @@ impl Driver {
 
     /// Takes a result without starting anything new.
     async fn settle_cancelled(&mut self, id: String, outcome: ToolOutcome) -> Result<(), Stop> {
-        let Happened::Input(input) = self.finished_call(id, Ok(outcome)) else { return Ok(()) };
-        let Ok(effects) = self.run.handle(input) else { return Ok(()) };
-        let starts = |effect: &Effect| matches!(effect, Effect::CallModel(_) | Effect::CallTool(_));
-        self.perform_all(effects.into_iter().filter(|effect| !starts(effect)).collect()).await
+        if let Some(open) = self.open.remove(&id) {
+            let row = commit::tool_audit(&self.turn, &open.call, &outcome);
+            self.audit.push(row);
+        }
+        self.handle(Input::ToolSettled { call_id: id, outcome }).await
     }
 
     async fn end(&mut self, end: End) -> Result<(), Stop> {

@@ -142,6 +142,8 @@ impl Llm {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
+            // A compressed stream is a buffered one.
+            .no_gzip()
             .build()?;
         HeaderValue::from_str(config.api_key.expose_secret())
             .map_err(|_| anyhow::anyhow!("the model's API key can't stand in a header"))?;

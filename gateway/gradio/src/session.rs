@@ -45,10 +45,19 @@ enum Phase {
     Open,
     /// Every pending submission, and each that still joins, ends with this error.
     Ending(ErrorCode),
-    /// `close_stream` was decided; when it was written is known later.
-    Closed {
-        written: Option<Duration>,
-    },
+    /// `close_stream` was decided. A join may be answered when the client has surely seen it.
+    Closed(Seen),
+}
+
+/// Whether the client has seen the end of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// Not as far as anybody knows.
+    Unknown,
+    /// The body ended then, and clients read on at once.
+    Probably { ended: Duration },
+    /// It hung up on reading `close_stream`.
+    Certainly,
 }
 
 pub struct Opening {
@@ -117,16 +126,19 @@ impl Session {
                 }
                 SessionAnswer::Open
             }
-            Phase::Closed { written } => {
-                let passed = written.map_or(Duration::ZERO, |written| at.saturating_sub(written));
-                let left = limits::CLOSE_SETTLE.saturating_sub(passed);
+            Phase::Closed(seen) => {
+                let left = match seen {
+                    Seen::Unknown => limits::CLOSE_SETTLE,
+                    Seen::Probably { ended } => (ended + limits::CLOSE_SETTLE).saturating_sub(at),
+                    Seen::Certainly => Duration::ZERO,
+                };
                 SessionAnswer::Closed { wait_ms: u64::try_from(left.as_millis()).unwrap_or(0) }
             }
         }
     }
 
     pub fn handle(&mut self, input: Input, at: Duration) -> Vec<Output> {
-        if matches!(self.phase, Phase::Closed { .. }) {
+        if matches!(self.phase, Phase::Closed(_)) {
             return Vec::new();
         }
         let mut outputs = Vec::new();
@@ -157,7 +169,7 @@ impl Session {
 
     /// When `Tick` has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        if matches!(self.phase, Phase::Closed { .. }) {
+        if matches!(self.phase, Phase::Closed(_)) {
             return None;
         }
         let views = self.views.values().filter_map(View::deadline);
@@ -192,19 +204,27 @@ impl Session {
 
     /// A newer reader takes over: this stream ends at once, whatever is pending.
     pub fn hand_over(&mut self) -> Option<Frame> {
-        let open = !matches!(self.phase, Phase::Closed { .. });
+        let open = !matches!(self.phase, Phase::Closed(_));
         open.then(|| self.end(Frame::Close))
     }
 
-    pub fn close_written(&mut self, at: Duration) {
-        if let Phase::Closed { written: written @ None } = &mut self.phase {
-            *written = Some(at);
+    /// The client hung up after `close_stream` was written, which it does as it reads it.
+    pub fn close_seen(&mut self) {
+        if let Phase::Closed(seen) = &mut self.phase {
+            *seen = Seen::Certainly;
+        }
+    }
+
+    /// The body has ended behind `close_stream`, and the client gave no sign.
+    pub fn body_ended(&mut self, at: Duration) {
+        if let Phase::Closed(seen @ Seen::Unknown) = &mut self.phase {
+            *seen = Seen::Probably { ended: at };
         }
     }
 
     fn end(&mut self, frame: Frame) -> Frame {
         self.views.clear();
-        self.phase = Phase::Closed { written: None };
+        self.phase = Phase::Closed(Seen::Unknown);
         frame
     }
 
@@ -230,7 +250,7 @@ impl Session {
                 Phase::Open if view.is_unheard() && at >= view.registered_at() + SILENT_JOIN => {
                     view.fail(*event_id, ErrorCode::Unavailable, self.locale, at, outputs);
                 }
-                Phase::Fresh | Phase::Open | Phase::Closed { .. } => {}
+                Phase::Fresh | Phase::Open | Phase::Closed(_) => {}
             }
         }
     }

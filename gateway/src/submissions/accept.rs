@@ -1,13 +1,14 @@
 //! Takes one submission: names its turn and conversation, stores `queued`, starts the rest in the background.
 use std::sync::Arc;
+use std::time::Duration;
 
+use contract::SCHEMA_VERSION;
 use contract::control::{SessionAnswer, SessionAsk};
 use contract::error_code::ErrorCode;
 use contract::event::{Attach, Envelope, Event, Queued};
 use contract::ids::{ConversationId, SessionToken, TurnId};
 use contract::job::Locale;
 use contract::subject::EventAddress;
-use contract::{SCHEMA_VERSION, limits};
 use gradio::request::{Action, ChatCall};
 use shared::bus::control::{self, Asked};
 use shared::bus::events;
@@ -15,6 +16,7 @@ use shared::runtime::clock;
 use shared::runtime::trace::Trace;
 use shared::store::conversations;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -22,6 +24,11 @@ use crate::auth::Caller;
 use crate::submissions::attach::{self, Found};
 use crate::submissions::dispatch::{self, Work};
 use crate::submissions::session_token;
+
+/// Python clients wait 5 s for the answer to a join.
+const SETTLE_WITHIN: Duration = Duration::from_secs(3);
+/// A closed stream may be known to have been seen sooner than it says.
+const SETTLE_POLL: Duration = Duration::from_millis(25);
 
 /// What a client submitted, and who it is.
 #[derive(Clone, Debug)]
@@ -57,14 +64,20 @@ pub async fn submit(app: &Arc<App>, submission: Submission) -> Result<TurnId, Er
 /// opens after it has seen the old one closed.
 async fn settle(app: &App, session: &SessionToken, turn: TurnId) {
     let ask = SessionAsk::Join { turn_id: turn };
-    match control::ask_session(&app.bus, session, &ask).await {
-        Asked::NoOwner | Asked::Answer(SessionAnswer::Open | SessionAnswer::Released { .. }) => {}
-        Asked::Answer(SessionAnswer::Closed { wait_ms }) => {
-            let wait = std::time::Duration::from_millis(wait_ms).min(limits::CLOSE_SETTLE);
-            tokio::time::sleep(wait).await;
-        }
-        Asked::Timeout => tokio::time::sleep(limits::CLOSE_SETTLE).await,
+    let until = Instant::now() + SETTLE_WITHIN;
+    while Instant::now() < until {
+        let wait = match control::ask_session(&app.bus, session, &ask).await {
+            Asked::NoOwner
+            | Asked::Answer(SessionAnswer::Open | SessionAnswer::Released { .. }) => {
+                return;
+            }
+            Asked::Answer(SessionAnswer::Closed { wait_ms: 0 }) => return,
+            Asked::Answer(SessionAnswer::Closed { wait_ms }) => Duration::from_millis(wait_ms),
+            Asked::Timeout => SETTLE_POLL,
+        };
+        tokio::time::sleep(wait.min(SETTLE_POLL)).await;
     }
+    tracing::warn!(turn.id = %turn, "The join of turn {turn} is answered without knowing who will read it");
 }
 
 /// Where a submission's own events go, but for the conversation.

@@ -32,6 +32,8 @@ const FRESH_WITHIN: Duration = Duration::from_millis(250);
 /// NATS may be away as a stream opens.
 const OPEN_WITHIN: Duration = Duration::from_secs(20);
 const OPEN_PAUSE: Duration = Duration::from_millis(250);
+/// A body stays open for so long behind `close_stream`.
+const HANG_UP_WITHIN: Duration = Duration::from_secs(1);
 /// Marks the second claim of a reader, which only older readers obey. The first one is obeyed by all.
 const AGAIN: &str = "again:";
 /// A submission that nobody has started is looked after this often.
@@ -168,14 +170,8 @@ impl Stream {
             }
         }
         match self.pump(&sender).await {
-            End::Closed => {
-                drop(sender);
-                let at = self.at();
-                self.session.close_written(at);
-                if self.owner.is_some() {
-                    self.linger().await;
-                }
-            }
+            End::Closed if self.owner.is_some() => self.linger(sender).await,
+            End::Closed => {}
             End::Left => {}
         }
     }
@@ -341,25 +337,30 @@ impl Stream {
     }
 
     /// Answers for the closed stream until a newer one takes over.
-    async fn linger(&mut self) {
+    ///
+    /// Stock clients hang up as they read `close_stream`. So the body stays open for a moment, and their
+    /// hanging up proves that a join may be answered: they will open a new stream for it.
+    async fn linger(&mut self, sender: mpsc::Sender<Bytes>) {
         let shutdown = self.app.shutdown.token();
         let closed = Instant::now();
         let mut until = closed + limits::CLOSE_LINGER;
+        let mut body = Some(sender);
         let mut stopping = false;
         loop {
             tokio::select! {
                 (ask, reply) = next_ask(&mut self.owner) => {
-                    let (answer, left) = match ask {
-                        SessionAsk::Join { turn_id } => (self.session.join(turn_id, self.at()), false),
-                        SessionAsk::Claim { reader } if self.yields_to(&reader) => {
-                            (SessionAnswer::Released { delivered: Vec::new() }, true)
-                        }
-                        SessionAsk::Claim { .. } => continue,
-                    };
-                    let _ = reply.send(&answer).await;
-                    if left {
+                    if self.answer_closed(ask, reply).await {
                         return;
                     }
+                }
+                () = hung_up(body.as_ref()) => {
+                    self.session.close_seen();
+                    body = None;
+                }
+                () = tokio::time::sleep_until(closed + HANG_UP_WITHIN), if body.is_some() => {
+                    let at = self.at();
+                    self.session.body_ended(at);
+                    body = None;
                 }
                 () = tokio::time::sleep_until(until) => return,
                 () = shutdown.cancelled(), if !stopping => {
@@ -368,6 +369,21 @@ impl Stream {
                 }
             }
         }
+    }
+
+    /// True when a newer stream has taken over.
+    async fn answer_closed(&mut self, ask: SessionAsk, reply: Reply) -> bool {
+        let (answer, left) = match ask {
+            SessionAsk::Join { turn_id } => (self.session.join(turn_id, self.at()), false),
+            SessionAsk::Claim { reader } if self.yields_to(&reader) => {
+                (SessionAnswer::Released { delivered: Vec::new() }, true)
+            }
+            SessionAsk::Claim { .. } => return false,
+        };
+        if let Err(error) = reply.send(&answer).await {
+            tracing::warn!(%error, "Can't answer for a closed session: {error}");
+        }
+        left
     }
 
     fn at(&self) -> Duration {
@@ -399,6 +415,13 @@ async fn own_and_read(
     };
     let (reading, backlog) = Reading::open(&app.bus, &request.session, request.only).await?;
     Ok((owner, reading, backlog))
+}
+
+async fn hung_up(body: Option<&mpsc::Sender<Bytes>>) {
+    match body {
+        Some(body) => body.closed().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn next_ask(owner: &mut Option<SessionOwner>) -> (SessionAsk, Reply) {

@@ -51,9 +51,9 @@ pub async fn apply(bus: &Bus, options: &Options) -> anyhow::Result<()> {
         anyhow::bail!("{mismatch}");
     }
     for wanted in wanted::streams(options) {
-        apply_stream(bus, wanted).await?;
+        Box::pin(apply_stream(bus, wanted)).await?;
     }
-    apply_consumer(bus, wanted::workers(options)).await
+    Box::pin(apply_consumer(bus, wanted::workers(options))).await
 }
 
 /// What differs from what `apply` would make. Needs the right to read the definitions only.

@@ -6,13 +6,13 @@ use tracing_subscriber::EnvFilter;
 
 use crate::runtime::env::Env;
 
-/// Call once, first thing in `main`. The filter comes from `LOG`, else `RUST_LOG`, else `info`.
+/// Call once, first thing in `main`. The filter comes from `LOG`, else `RUST_LOG`, else it is `info`.
 ///
 /// `async_openai` is always off: it logs request bodies, which hold what users wrote.
 pub fn init(service: &str) {
     let env = Env::process();
     let wanted = env.optional("LOG").or_else(|| env.optional("RUST_LOG"));
-    let wanted = wanted.unwrap_or_else(|| "info".to_owned());
+    let wanted = wanted.unwrap_or_else(|| "info,async_nats=warn".to_owned());
     let filter = EnvFilter::new(format!("{wanted},async_openai=off"));
     let subscriber = tracing_subscriber::fmt()
         .json()

@@ -1,3 +1,4 @@
+//! Cancels and session owners.
 use std::time::Duration;
 
 use contract::control::{SessionAnswer, SessionAsk};

@@ -1,3 +1,4 @@
+//! The fence, and questions to the stream of events.
 use std::time::{Duration, Instant};
 
 use contract::event::Event;

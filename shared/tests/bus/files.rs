@@ -1,3 +1,4 @@
+//! Uploads in and out.
 use shared::bus::files::{self, FileError, FileMeta};
 use tokio::io::AsyncReadExt as _;
 

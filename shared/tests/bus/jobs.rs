@@ -1,6 +1,8 @@
+//! One job per conversation, pulled one at a time, never lost.
 use std::time::Duration;
 
 use async_nats::jetstream::stream::Config;
+use contract::subject;
 use shared::bus::jobs::{self, Accepted, Delivery, JobRefused, Puller};
 use shared::bus::{Bus, dead_letter, topology};
 use shared::runtime::trace::Trace;
@@ -178,7 +180,8 @@ async fn a_silent_worker_loses_its_job() {
 async fn what_is_not_a_job_says_why() {
     let (_server, bus) = Server::ready().await;
     let body = r#"{"user_token":"v1.secret"}"#;
-    bus.js.publish("agent.v1.job.nonsense", body.into()).await.unwrap().await.unwrap();
+    let to = subject::JOBS_ALL.replace('*', "nonsense");
+    bus.js.publish(to, body.into()).await.unwrap().await.unwrap();
     let delivery = pull(&mut Puller::new(&bus)).await;
     assert_eq!(delivery.conversation, None);
     let reason = delivery.payload.unwrap_err();

@@ -1,3 +1,4 @@
+//! The session reader: once, in order, whatever happens.
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,13 +11,22 @@ use shared::runtime::trace::Trace;
 
 use crate::server::{Server, conversation, end, envelope, queued, session, token, turn, within};
 
-async fn queue(bus: &Bus, conversation: ConversationId, name: &SessionToken, turn: TurnId) -> u64 {
+pub async fn queue(
+    bus: &Bus,
+    conversation: ConversationId,
+    name: &SessionToken,
+    turn: TurnId,
+) -> u64 {
     let event = queued(turn);
     publish_unfenced(bus, conversation, name, &event, &Trace::default()).await.unwrap()
 }
 
 /// Attempt 1 of a turn: `tokens` tokens and the end.
-async fn write_turn(bus: Bus, address: EventAddress, (tokens, pause): (u64, Duration)) -> Vec<u64> {
+pub async fn write_turn(
+    bus: Bus,
+    address: EventAddress,
+    (tokens, pause): (u64, Duration),
+) -> Vec<u64> {
     let EventAddress { conversation, session, turn } = address;
     let mut publisher = Publisher::open(&bus, conversation, &session, turn).await.unwrap();
     let mut written = Vec::new();
@@ -31,7 +41,7 @@ async fn write_turn(bus: Bus, address: EventAddress, (tokens, pause): (u64, Dura
 }
 
 /// Reads until `turns` turns have ended; panics on anything out of order.
-async fn read_ends(reader: &mut SessionReader, turns: usize) -> HashMap<TurnId, Vec<u64>> {
+pub async fn read_ends(reader: &mut SessionReader, turns: usize) -> HashMap<TurnId, Vec<u64>> {
     let (mut read, mut ended) = (HashMap::<TurnId, Vec<u64>>::new(), 0);
     while ended < turns {
         // A caller that gives up and comes back must not lose anything.
@@ -47,7 +57,7 @@ async fn read_ends(reader: &mut SessionReader, turns: usize) -> HashMap<TurnId, 
     read
 }
 
-fn address(conversation: ConversationId, session: &SessionToken, turn: TurnId) -> EventAddress {
+pub fn address(conversation: ConversationId, session: &SessionToken, turn: TurnId) -> EventAddress {
     EventAddress { conversation, session: session.clone(), turn }
 }
 

@@ -20,10 +20,8 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let dir = std::env::temp_dir().join(format!("bus-{}", Uuid::new_v4()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let child = spawn(port, &dir);
+        let (port, dir) = (free_port(), scratch());
+        let child = spawn(port, &dir, &[]);
         Self { child, port, dir }
     }
 
@@ -42,7 +40,7 @@ impl Server {
 
     /// On the same port and store.
     pub fn start_again(&mut self) {
-        self.child = spawn(self.port, &self.dir);
+        self.child = spawn(self.port, &self.dir, &[]);
     }
 
     pub async fn connect(&self) -> Bus {
@@ -50,16 +48,43 @@ impl Server {
     }
 
     pub async fn connect_with(&self, subscription_capacity: Option<usize>) -> Bus {
-        let config = Config {
-            urls: vec![format!("nats://127.0.0.1:{}", self.port)],
-            name: "test".to_owned(),
-            inbox_prefix: "_INBOX_test".to_owned(),
-            subscription_capacity,
-            ..Config::default()
+        connect(vec![self.url()], subscription_capacity).await
+    }
+
+    fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+}
+
+/// Three servers that replicate to each other.
+pub struct Cluster {
+    servers: Vec<Server>,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let routes = [(); 3].map(|()| free_port());
+        let listed: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let listed = listed.join(",");
+        let start = |(index, route): (usize, u16)| {
+            let (port, dir) = (free_port(), scratch());
+            let (name, own) = (format!("n{index}"), format!("nats://127.0.0.1:{route}"));
+            let cluster =
+                ["-n", &name, "--cluster_name", "c", "--cluster", &own, "--routes", &listed];
+            Server { child: spawn(port, &dir, &cluster), port, dir }
         };
-        let bus = connect::connect(config).await.unwrap();
-        assert!(bus.is_connected());
-        bus
+        Self { servers: routes.into_iter().enumerate().map(start).collect() }
+    }
+
+    pub async fn connect(&self) -> Bus {
+        let urls = self.servers.iter().map(Server::url).collect();
+        connect(urls, None).await
+    }
+
+    /// By its name, `n0` to `n2`.
+    pub fn kill(&mut self, name: &str) {
+        let index: usize = name.trim_start_matches('n').parse().unwrap();
+        self.servers[index].kill();
     }
 }
 
@@ -71,10 +96,37 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16, dir: &Path) -> Child {
+async fn connect(urls: Vec<String>, subscription_capacity: Option<usize>) -> Bus {
+    let config = Config {
+        urls,
+        name: "test".to_owned(),
+        inbox_prefix: "_INBOX_test".to_owned(),
+        subscription_capacity,
+        ..Config::default()
+    };
+    let bus = connect::connect(config).await.unwrap();
+    assert!(bus.is_connected());
+    bus
+}
+
+/// Below the range from which outgoing connections take theirs.
+fn free_port() -> u16 {
+    let random = || 10_000 + (Uuid::new_v4().as_u128() % 20_000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(random).find(is_free).unwrap()
+}
+
+fn scratch() -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("bus-{}", Uuid::new_v4()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn spawn(port: u16, dir: &Path, more: &[&str]) -> Child {
     Command::new(binary())
         .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
         .arg(dir)
+        .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -1,6 +1,8 @@
+//! Declaring and checking streams, consumer and bucket.
 use std::time::Duration;
 
 use async_nats::jetstream::stream::Config;
+use contract::subject;
 use futures_util::future::join_all;
 use shared::bus::topology::{Options, apply, verify};
 
@@ -19,7 +21,7 @@ async fn several_starters_at_once_agree() {
     let server = Server::start();
     let (a, b, c) = tokio::join!(server.connect(), server.connect(), server.connect());
     let options = Options::default();
-    let starters = [&a, &b, &c].map(|bus| Box::pin(apply(bus, &options)));
+    let starters = [&a, &b, &c].map(|bus| apply(bus, &options));
     for applied in within(30, join_all(starters)).await {
         applied.unwrap();
     }
@@ -67,7 +69,7 @@ async fn a_difference_that_cannot_be_changed_is_named() {
     let bus = server.connect().await;
     let wrong = Config {
         name: "AGENT_JOBS".to_owned(),
-        subjects: vec!["agent.v1.job.*".to_owned()],
+        subjects: vec![subject::JOBS_ALL.to_owned()],
         ..Config::default()
     };
     bus.js.create_stream(wrong).await.unwrap();

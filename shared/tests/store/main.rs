@@ -1,4 +1,11 @@
 //! `shared::store` against a real Postgres that this binary starts for itself.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod confirmations;
 mod conversations;
 mod fencing;

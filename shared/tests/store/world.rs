@@ -180,10 +180,9 @@ pub fn config(url: SecretString) -> Config {
 
 #[track_caller]
 pub fn started(begun: Begun) -> Started {
-    match begun {
-        Begun::Started(started) => *started,
-        other => panic!("not started: {other:?}"),
-    }
+    let shown = format!("{begun:?}");
+    let Begun::Started(started) = begun else { panic!("not started: {shown}") };
+    *started
 }
 
 #[track_caller]

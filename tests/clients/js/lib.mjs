@@ -58,6 +58,9 @@ export const atLeast = (...wanted) => {
 // 1.16.0 to 2.2.0 never leave a `for await` (GRADIO-PROTOCOL P1).
 export const LOOP_ENDS = atLeast(2, 2, 1) || !atLeast(1, 15, 7);
 
+// 1.15 reports a cancelled submission as complete by itself, before the server's last value is there.
+export const CANCEL_WAITS = atLeast(1, 16);
+
 let chatter = [];
 console.error = console.warn = (...args) => chatter.push(args.map((a) => a?.message ?? String(a)).join(" "));
 process.on("unhandledRejection", (e) => chatter.push(`unhandled: ${e}`));

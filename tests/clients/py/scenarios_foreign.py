@@ -62,13 +62,13 @@ def api_name_left_out():
 
 
 def values_come_live_and_add_up():
-    job = submit(connect(), "stream")
+    job = submit(connect(), "slow 12")
     at_least(job, 1)
     first = time.monotonic()
     got = outputs(job)
-    need(time.monotonic() - first > 0.25, "all values came at once: something buffers")
+    need(time.monotonic() - first > 0.5, "all values came at once: something buffers")
     same(tokens(got), got[-1]["content"])
-    same(types(got), ["stream_token"] * 8 + ["plain"])
+    same(types(got), ["stream_token"] * 12 + ["plain"])
     same(job.result(), got[-1], "result()")
     for message in got:
         need(message["metadata"]["cursor"].isdigit() and message["metadata"]["conversation_id"], message)
@@ -291,11 +291,14 @@ def heartbeat_is_served():
 def answers_come_within_five_seconds():
     """httpx gives up after 5 s (GRADIO-PROTOCOL §2), so nothing slow may stand before these answers."""
     for _ in range(10):
-        started = time.monotonic()
-        answer = post("/queue/join", {"data": [msg("slow 2"), conversation(), None], "fn_index": 0, "session_hash": conversation("s")})
-        same(answer.status_code, 200)
-        post("/cancel", {"event_id": answer.json()["event_id"], "session_hash": "x", "fn_index": 0})
-        need(time.monotonic() - started < 2, "join and cancel took over 2 s")
+        session = conversation("s")
+        for path, body in (
+            ("/queue/join", {"data": [msg("slow 2"), conversation(), None], "fn_index": 0, "session_hash": session}),
+            ("/cancel", {"event_id": None, "session_hash": session, "fn_index": 0}),
+        ):
+            started = time.monotonic()
+            same(post(path, body).status_code, 200)
+            need(time.monotonic() - started < 4, f"{path} took {time.monotonic() - started:.1f} s")
 
 
 def the_simple_call_api():

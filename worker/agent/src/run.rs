@@ -27,6 +27,8 @@ use state::{Phase, State, Step};
 /// What a turn starts from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Begin {
+    /// Unique to this run, e.g. its first turn: with a call's id it names the call for ever.
+    pub origin: String,
     pub locale: Locale,
     pub system: String,
     /// What was said before, cut to size ([`crate::history::window`]).
@@ -41,6 +43,8 @@ pub struct Begin {
 /// A turn that runs or waits. Serialized, as it is at an [`Effect::Checkpoint`], it is the checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
+    #[serde(default)]
+    origin: String,
     locale: Locale,
     system: String,
     tools: Vec<String>,
@@ -74,6 +78,7 @@ impl Run {
         let mut context = history::repair(begin.history);
         context.push(Message::User { content: begin.user });
         let mut run = Self {
+            origin: begin.origin,
             locale: begin.locale,
             system: begin.system,
             tools: begin.tools,
@@ -141,6 +146,11 @@ impl Run {
         self.unsent.clear();
         self.stored_before = self.step.done().map(|(id, _)| id.to_owned()).collect();
         self.parts_from = self.context.len();
+    }
+
+    /// What [`Begin::origin`] said.
+    pub fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// The whole visible text of this turn; all its tokens put together.

@@ -47,10 +47,11 @@ pub enum Failure {
 impl Failure {
     pub fn may_be_repeated(self, side_effect: SideEffect) -> bool {
         match (self, side_effect) {
-            (Self::Unauthorized(_), _) => false,
-            (Self::NotSent | Self::Lost | Self::Busy { .. }, SideEffect::Read) => true,
-            (Self::NotSent | Self::Lost, SideEffect::Idempotent) => true,
-            (Self::NotSent | Self::Lost, SideEffect::Once) | (Self::Busy { .. }, _) => false,
+            (Self::Unauthorized(_), _) | (_, SideEffect::Once) => false,
+            (
+                Self::NotSent | Self::Lost | Self::Busy { .. },
+                SideEffect::Read | SideEffect::Idempotent,
+            ) => true,
         }
     }
 

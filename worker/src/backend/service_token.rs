@@ -68,14 +68,18 @@ impl ServiceTokens {
 
     /// A token that is good for a while.
     pub async fn get(&self) -> Result<ServiceToken, NoToken> {
-        let generation = self.generation(|token| token.renew_at <= Instant::now());
-        self.resolve(&generation).await
+        self.get_at(Instant::now()).await
+    }
+
+    pub(super) async fn get_at(&self, now: Instant) -> Result<ServiceToken, NoToken> {
+        let generation = self.generation(|token| token.renew_at <= now);
+        self.resolve(&generation, now).await
     }
 
     /// A newer token than the one that was just refused.
     pub async fn renew(&self, refused: &ServiceToken) -> Result<ServiceToken, NoToken> {
         let generation = self.generation(|token| Arc::ptr_eq(&token.value, &refused.value));
-        let token = self.resolve(&generation).await?;
+        let token = self.resolve(&generation, Instant::now()).await?;
         if Arc::ptr_eq(&token.value, &refused.value) { Err(NoToken) } else { Ok(token) }
     }
 
@@ -93,7 +97,11 @@ impl ServiceTokens {
         current.clone()
     }
 
-    async fn resolve(&self, generation: &Generation) -> Result<ServiceToken, NoToken> {
+    async fn resolve(
+        &self,
+        generation: &Generation,
+        now: Instant,
+    ) -> Result<ServiceToken, NoToken> {
         let fetched = generation
             .fetched
             .get_or_init(|| async { self.fetch().await.map_err(|_| Instant::now()) })
@@ -101,7 +109,7 @@ impl ServiceTokens {
         if let Ok(token) = fetched {
             return Ok(token.clone());
         }
-        let usable = |token: &&ServiceToken| token.expires_at > Instant::now();
+        let usable = |token: &&ServiceToken| token.expires_at > now;
         generation.previous.as_ref().filter(usable).cloned().ok_or(NoToken)
     }
 

@@ -20,6 +20,8 @@ pub struct CallScope {
     pub conversation: contract::ids::ConversationId,
     pub turn: TurnId,
     pub epoch: i64,
+    /// Of the run: with a call's id it names the call for ever, whatever ids the model makes up.
+    pub origin: String,
     pub token: Option<UserToken>,
     pub trace: Trace,
     pub locale: Locale,
@@ -31,12 +33,12 @@ pub async fn perform(scope: CallScope, call: PlannedCall) -> Result<ToolOutcome,
     if call.side_effect == SideEffect::Read {
         return Ok(request(&scope, &call).await);
     }
-    let digest = digest(&call);
+    let (digest, name) = (digest(&call), unique_name(&scope, &call));
     let key = Call {
         conversation: scope.conversation,
         turn: scope.turn,
         epoch: scope.epoch,
-        call_id: &call.id,
+        call_id: &name,
         digest: &digest,
     };
     let pool = &scope.app.pool;
@@ -61,7 +63,7 @@ pub async fn perform(scope: CallScope, call: PlannedCall) -> Result<ToolOutcome,
 }
 
 async fn request(scope: &CallScope, call: &PlannedCall) -> ToolOutcome {
-    let idempotency_key = format!("{}:{}", scope.conversation, call.id);
+    let idempotency_key = unique_name(scope, call);
     let context = CallContext {
         backend: &scope.app.backend,
         token: scope.token.as_ref(),
@@ -70,6 +72,11 @@ async fn request(scope: &CallScope, call: &PlannedCall) -> ToolOutcome {
         locale: scope.locale,
     };
     scope.app.tools.call(&context, &call.name, &call.arguments).await
+}
+
+/// The same in every attempt and in the turn that confirms; also the `Idempotency-Key`.
+fn unique_name(scope: &CallScope, call: &PlannedCall) -> String {
+    format!("{}:{}", scope.origin, call.id)
 }
 
 /// Name and arguments: a journal row of another call under the same id would be a defect worth seeing.

@@ -1,7 +1,6 @@
 //! Jobs about a paused run: confirm, deny, resume, and the plain message that closes an open card.
 use agent::effect::Pause;
 use agent::input::{CallDecision, Input, Verdict};
-use agent::run::Run;
 use contract::error_code::ErrorCode;
 use contract::event::{Card, Event, Resolution, TurnStatus};
 use contract::job::{Job, JobKind, Locale};
@@ -190,19 +189,7 @@ async fn refuse(turn: &Turn, emitter: &mut Emitter, code: ErrorCode, extra: Opti
 
 /// Results for the calls of a run that nobody will go on with.
 fn answers_of_abandoned(saved: &SavedRun, reason: &str) -> Result<Vec<Value>, Stop> {
-    let mut run: Run = restore(saved)?;
-    let before = run.parts().len();
-    let denied = |call: &contract::event::CardCall| CallDecision {
-        call_id: call.tool_call_id.clone(),
-        verdict: Verdict::Deny { reason: Some(reason.to_owned()) },
-    };
-    let input = match run.paused() {
-        Some(Pause::Confirm { .. }) => Input::Decided(run.waiting().iter().map(denied).collect()),
-        Some(Pause::Token) | None => Input::Cancel,
-    };
-    // What the run would do next is left undone: only its answers count.
-    let _ = run.handle(input);
-    let answers = run.parts().split_off(before);
+    let answers = restore(saved)?.abandoned(reason);
     answers.iter().map(|part| serde_json::to_value(part).map_err(|error| Stop::Unavailable(error.into()))).collect()
 }
 

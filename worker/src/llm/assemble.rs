@@ -27,10 +27,6 @@ pub struct Assembled {
 }
 
 impl Assembler {
-    pub fn is_empty(&self) -> bool {
-        self.calls.is_empty()
-    }
-
     pub fn add(&mut self, part: CallPart) {
         let at = match self.slot_of(&part) {
             Some(at) => at,

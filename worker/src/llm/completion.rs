@@ -211,7 +211,7 @@ impl Answer {
         if self.damaged && !text_is_whole {
             return Err(LlmFailure::Malformed);
         }
-        let calls = calls
+        let calls: Vec<RawCall> = calls
             .into_iter()
             .map(|call| RawCall { id: call.id, name: call.name, arguments: call.arguments })
             .collect();
@@ -219,7 +219,7 @@ impl Answer {
     }
 
     /// As the server counted, else as we do.
-    fn usage(&self, calls: &Vec<RawCall>) -> Usage {
+    fn usage(&self, calls: &[RawCall]) -> Usage {
         let counted = self.usage.unwrap_or_else(|| {
             let asked = serde_json::to_string(&self.body.messages).unwrap_or_default();
             let called: usize = calls.iter().map(|call| tokens::count(&call.arguments)).sum();

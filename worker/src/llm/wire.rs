@@ -17,6 +17,8 @@ use super::chunk::StreamedError;
 
 /// An answer larger than this is cut off: nobody reads it.
 const ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// The parser looks through an unfinished line again and again.
+const LINE_BYTES: usize = 1024 * 1024;
 /// So much of an error body is read to classify it. It is never logged or passed on.
 const ERROR_BODY_BYTES: usize = 4 * 1024;
 const ERROR_BODY_WAIT: Duration = Duration::from_secs(2);
@@ -190,7 +192,7 @@ where
                 }
                 Poll::Ready(Some(Ok(piece))) => {
                     self.total += piece.len();
-                    if self.total > ANSWER_BYTES {
+                    if self.total > ANSWER_BYTES || self.line.length > LINE_BYTES {
                         self.ended = true;
                         return Poll::Ready(Some(Err(std::io::Error::other(
                             "the answer is too large",
@@ -233,14 +235,16 @@ fn is_cut_character(bytes: &[u8]) -> bool {
 /// Finds a line that says `data: [DONE]`.
 #[derive(Debug, Default)]
 struct LineStart {
+    /// No more than its beginning.
     line: String,
+    length: usize,
 }
 
 impl LineStart {
     fn watch(&mut self, text: &str, seen: &Seen) {
         for c in text.chars() {
             if c != '\n' && c != '\r' {
-                // Longer lines can't be the one; what stands in them is not kept.
+                self.length += c.len_utf8();
                 if self.line.len() < 32 {
                     self.line.push(c);
                 }
@@ -250,6 +254,7 @@ impl LineStart {
                 seen.done.store(true, Ordering::Release);
             }
             self.line.clear();
+            self.length = 0;
         }
     }
 }

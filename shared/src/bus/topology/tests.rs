@@ -1,3 +1,4 @@
+//! Comparing definitions.
 use super::*;
 
 #[test]

@@ -1,3 +1,4 @@
+//! Variables, good and bad.
 use super::*;
 
 fn env(pairs: &'static [(&'static str, &'static str)]) -> Env {

@@ -1,3 +1,4 @@
+//! Sealing, and everything that must not open.
 use super::*;
 
 const TURN: TurnId = TurnId(uuid::Uuid::from_u128(7));

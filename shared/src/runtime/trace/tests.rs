@@ -1,3 +1,4 @@
+//! Trace context in and out of headers.
 use super::*;
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -1,5 +1,5 @@
 // Stopping a submission (GRADIO-PROTOCOL §6, DECISIONS 2 and 22). Needs the foreign worker.
-import { ALICE, BOB, Frames, ask, atLeast, cancel, completed, connect, conversation, drain, hash, last, msg, need, options, post, rawJoin, same, skip, sleep, tokens, types } from "../lib.mjs";
+import { ALICE, BOB, CANCEL_WAITS, Frames, ask, atLeast, cancel, completed, connect, conversation, drain, hash, last, msg, need, options, post, rawJoin, same, skip, sleep, tokens, types } from "../lib.mjs";
 
 /** A running slow turn: its session, event and open stream with two tokens on it. */
 async function running(more) {
@@ -9,7 +9,7 @@ async function running(more) {
   await stream.until(() => stream.messages(event_id).length >= 2);
   return { session, event_id, stream };
 }
-async function endsCancelled({ stream, event_id }, within = 3000) {
+async function endsCancelled({ stream, event_id }, within = 4000) {
   const asked = performance.now();
   await stream.end(within + 5000);
   need(performance.now() - asked < within, `the end took ${Math.round(performance.now() - asked)} ms`);
@@ -39,9 +39,8 @@ export default {
       },
     });
     completed(out);
-    need(performance.now() - asked < 2500, `the end took ${performance.now() - asked} ms`);
-    same(last(out).content, tokens(out.values));
-    same(types(out.values).at(-1), "plain");
+    need(performance.now() - asked < 4000, `the end took ${performance.now() - asked} ms`);
+    if (CANCEL_WAITS) same([types(out.values).at(-1), last(out).content], ["plain", tokens(out.values)]);
     await ask(app, [msg("echo"), conversation(), null]);
     app.close();
   },
@@ -60,7 +59,7 @@ export default {
     await submission.wait_for_id();
     await submission.cancel();
     const out = completed(await drain(submission));
-    need(out.ms < 3000, `took ${out.ms} ms`);
+    need(out.ms < 5000, `took ${out.ms} ms`);
     app.close();
   },
   async without_an_id_the_sessions_turns_are_meant() {
@@ -84,7 +83,7 @@ export default {
     const submission = app.submit("/chat", [msg("slow"), conversation(), null]);
     const out = await drain(submission, { onEvent: (event, seen) => event.type === "data" && seen.values.length === 2 && submission.cancel() });
     completed(out);
-    need(out.ms < 4000, `took ${out.ms} ms`);
+    need(out.ms < 6000, `took ${out.ms} ms`);
     app.close();
   },
   async through_another_gateway_before_the_stream_is_open() {

@@ -8,7 +8,6 @@ const NO_RESULT: &str = r#"{"error":"NO_RESULT","message":"This call has no resu
 
 /// Messages carry their turn; a result that moves to its call takes that one's turn.
 pub(super) fn repair(messages: Vec<(usize, Message)>) -> Vec<(usize, Message)> {
-    let mut taken: HashSet<usize> = HashSet::new();
     let mut repaired = Vec::with_capacity(messages.len());
     for (at, (turn, message)) in messages.iter().enumerate() {
         match message {
@@ -23,7 +22,7 @@ pub(super) fn repair(messages: Vec<(usize, Message)>) -> Vec<(usize, Message)> {
                 }
                 let results: Vec<Message> = calls
                     .iter()
-                    .map(|call| result_of(call, &messages, at + 1, &mut taken))
+                    .map(|call| result_of(call, messages.get(at + 1..).unwrap_or_default()))
                     .collect();
                 repaired.push((
                     *turn,
@@ -41,22 +40,16 @@ fn distinct(calls: &[ToolCall]) -> Vec<ToolCall> {
     calls.iter().filter(|call| seen.insert(call.id.as_str())).cloned().collect()
 }
 
-/// The first result of `call` behind it, up to where the id is used again.
-fn result_of(
-    call: &ToolCall,
-    messages: &[(usize, Message)],
-    from: usize,
-    taken: &mut HashSet<usize>,
-) -> Message {
-    for (at, (_, message)) in messages.iter().enumerate().skip(from) {
+/// The first result of `call` in what is `behind` it, up to where the id is used again.
+fn result_of(call: &ToolCall, behind: &[(usize, Message)]) -> Message {
+    for (_, message) in behind {
         match message {
-            Message::Tool { tool_call_id, .. }
-                if *tool_call_id == call.id && !taken.contains(&at) =>
-            {
-                taken.insert(at);
+            Message::Tool { tool_call_id, .. } if *tool_call_id == call.id => {
                 return message.clone();
             }
-            Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|c| c.id == call.id) => {
+            Message::Assistant { tool_calls, .. }
+                if tool_calls.iter().any(|other| other.id == call.id) =>
+            {
                 break;
             }
             Message::System { .. }

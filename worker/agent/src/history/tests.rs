@@ -30,6 +30,19 @@ fn oldest_turns_go_first() {
 }
 
 #[test]
+fn nothing_older_is_kept_behind_a_gap() {
+    let long = "слово ".repeat(100);
+    let turns = [
+        turn(vec![user("one"), says("1")]),
+        turn(vec![user("two"), says(&long)]),
+        turn(vec![user("three"), says("3")]),
+    ];
+    let window = window(&turns, 60, &words);
+    assert_eq!(window.kept, turns[2].messages);
+    assert_eq!((window.dropped.len(), window.whole_turns_dropped), (2, 2));
+}
+
+#[test]
 fn a_long_result_is_shortened_before_its_call_is_dropped() {
     let long = "слово ".repeat(2_000);
     let turns = [turn(vec![user("дашборд 42"), calls(&["a"]), result("a", &long), says("вот он")])];
@@ -89,6 +102,12 @@ fn broken_rows_are_repaired() {
     assert_eq!(repaired.len(), 6);
     assert!(repaired[2].content().contains("NO_RESULT"));
     assert_eq!(repaired[5].content(), "second");
+}
+
+#[test]
+fn a_message_keeps_one_of_two_calls_with_the_same_id() {
+    let repaired = repair(vec![user("q"), calls(&["a", "a"]), result("a", "x")]);
+    assert_eq!(repaired, [user("q"), calls(&["a"]), result("a", "x")]);
 }
 
 #[test]

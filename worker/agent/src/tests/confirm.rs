@@ -130,7 +130,7 @@ fn one_card_lists_all_and_the_rest_is_done_before_it() {
         expect![[r#"
             begin
               call model, 2 messages, last  user "question"
-            finish ToolCalls d1:deploy_dashboard r:look c:configured w:create_branch d2:deploy_dashboard
+            finish ToolCalls d1:deploy_dashboard r:look c1:configured w:create_branch d2:deploy_dashboard c2:configured
               checkpoint
               emit start r look
               call r look {"at":"r"}
@@ -142,29 +142,35 @@ fn one_card_lists_all_and_the_rest_is_done_before_it() {
             finished w Ok(Object {"of": String("w")})
               checkpoint
               emit end w {"of":"w"}
-              pause for d1, c, d2: "Confirm 3 operations?\n• Confirm deploying dashboard d1?\n• Run “configured”?\n• Confirm deploying dashboard d2?"
-            decided d2 Confirm c Confirm d1 Deny { reason: None }
+              pause for d1, c1, d2, c2: "Confirm 4 operations?\n• Confirm deploying dashboard d1?\n• Run “configured”?\n• Confirm deploying dashboard d2?\n• Run “configured”?"
+            decided c2 Confirm d2 Confirm c1 Confirm d1 Deny { reason: None }
               checkpoint
               emit error d1 DENIED "The user did not allow this operation."
-              emit start c configured
-              call c configured {"x":"c"}
-            finished c Ok(Object {"of": String("c")})
+              emit start c1 configured
+              call c1 configured {"x":"c1"}
+            finished c1 Ok(Object {"of": String("c1")})
               checkpoint
-              emit end c {"of":"c"}
+              emit end c1 {"of":"c1"}
               emit start d2 deploy_dashboard
               call d2 deploy_dashboard {"dashboard_id":"d2"}
             finished d2 Ok(Object {"of": String("d2")})
               checkpoint
               emit end d2 {"of":"d2"}
-              call model, 8 messages, last  result d2 {"of":"d2"}
+              emit start c2 configured
+              call c2 configured {"x":"c2"}
+            finished c2 Ok(Object {"of": String("c2")})
+              checkpoint
+              emit end c2 {"of":"c2"}
+              call model, 9 messages, last  result c2 {"of":"c2"}
             text "Done."
               emit token "Done."
             finish Stop
               end Completed
             parts
               result d1 {"error":"DENIED","message":"The user did not allow this call. It was not made. Don't try it again unless the user asks for it; say what was not done."}
-              result c {"of":"c"}
+              result c1 {"of":"c1"}
               result d2 {"of":"d2"}
+              result c2 {"of":"c2"}
               assistant "Done."
             text "Done.", steps 1
         "#]],

@@ -168,6 +168,14 @@ fn most_queries_see_a_part_of_the_tools() {
 }
 
 #[test]
+fn a_tool_that_no_intent_knows_stays_while_it_is_used() {
+    let all = [names(&ALL), names(&["brew_coffee"])].concat();
+    let offered = |previous: &[&str]| tools_for("и ещё одну", &names(previous), &all);
+    assert!(offered(&["brew_coffee"]).contains(&"brew_coffee".to_owned()));
+    assert!(!offered(&[]).contains(&"brew_coffee".to_owned()));
+}
+
+#[test]
 fn maintenance_is_what_the_contract_lists() {
     let offered = tools_for("maintenance", &[], &names(&ALL));
     for tool in

@@ -9,6 +9,7 @@ use contract::job::Locale;
 use contract::secret::UserToken;
 use serde_json::json;
 use shared::runtime::trace::Trace;
+use tokio::time::Instant;
 
 use super::mock::{self, Mock, answer, deploy, get, ok, once, read, user_token, valid_user};
 use crate::backend::Identity;
@@ -43,6 +44,7 @@ async fn every_call_carries_both_identities() {
     }
     assert_eq!(mock.calls()[1].body, json!({"environment_id": "prod"}).to_string());
     let asked = &mock.token_requests()[0];
+    assert_eq!(asked.method, axum::http::Method::POST);
     assert_eq!(asked.header("x-user-jwt"), "-");
     assert_eq!(asked.header("authorization"), "-");
     let body: serde_json::Value = serde_json::from_slice(&asked.body).unwrap();
@@ -91,27 +93,28 @@ async fn fifty_callers_fetch_one_token() {
 #[tokio::test]
 async fn a_token_is_renewed_once_before_it_expires() {
     let mock = Mock::start(|_, _| ok()).await;
-    *mock.desk.token_lifetime.lock().unwrap() = json!(0.5);
-    let backend = mock.backend();
-    read(&backend).await;
-    tokio::time::sleep(Duration::from_millis(420)).await;
-    *mock.desk.token_lifetime.lock().unwrap() = json!("300");
-    futures_util::future::join_all((0..20).map(|_| read(&backend))).await;
-    read(&backend).await;
+    *mock.desk.token_lifetime.lock().unwrap() = json!("100");
+    let tokens = mock.service_tokens();
+    let first = tokens.get().await.unwrap();
+    let young = Instant::now() + Duration::from_secs(75);
+    assert_eq!(tokens.get_at(young).await.unwrap().expose(), first.expose());
+    let old = Instant::now() + Duration::from_secs(80);
+    *mock.desk.token_lifetime.lock().unwrap() = json!(1000.5);
+    let renewed = futures_util::future::join_all((0..50).map(|_| tokens.get_at(old))).await;
+    assert!(renewed.iter().all(|token| token.as_ref().unwrap().expose() == "svc-2"));
     assert_eq!(mock.tokens_issued(), 2);
-    assert_eq!(mock.calls().last().unwrap().header("authorization"), "Bearer svc-2");
 }
 
 #[tokio::test]
 async fn an_old_token_serves_while_its_renewal_fails() {
     let mock = Mock::start(|_, _| ok()).await;
-    *mock.desk.token_lifetime.lock().unwrap() = json!(2);
-    let backend = mock.backend();
-    read(&backend).await;
-    tokio::time::sleep(Duration::from_millis(1_650)).await;
+    let tokens = mock.service_tokens();
+    tokens.get().await.unwrap();
     *mock.desk.token_status.lock().unwrap() = 500;
-    assert_eq!(read(&backend).await, ToolOutcome::Ok(json!({"ok": true})));
-    assert_eq!(mock.calls().last().unwrap().header("authorization"), "Bearer svc-1");
+    let old = Instant::now() + Duration::from_secs(280);
+    assert_eq!(tokens.get_at(old).await.unwrap().expose(), "svc-1");
+    let over = Instant::now() + Duration::from_secs(301);
+    assert!(tokens.get_at(over).await.is_err());
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use shared::runtime::trace::Trace;
 
 use crate::backend::paths::Route;
+use crate::backend::service_token::ServiceTokens;
 use crate::backend::{Backend, BackendConfig, Identity, Request};
 
 /// One request as the server saw it.
@@ -90,6 +91,17 @@ impl Mock {
 
     pub fn backend(&self) -> Backend {
         Backend::new(self.config()).unwrap()
+    }
+
+    pub fn service_tokens(&self) -> ServiceTokens {
+        let config = self.config();
+        ServiceTokens::new(
+            reqwest::Client::new(),
+            config.token_url,
+            config.client_id,
+            config.client_secret,
+        )
+        .unwrap()
     }
 
     pub fn calls(&self) -> Vec<Seen> {

@@ -8,11 +8,14 @@ use crate::llm::wire::{Cleaned, Seen};
 async fn cut_at_every_byte() {
     let said = "Привет, 世界 🌍 é";
     let body = [&text(said), &finish("stop"), DONE].concat().into_bytes();
-    for at in 1..body.len() {
+    let cut = |at: usize| {
         let mut reply = Reply::stream("");
         reply.pieces.push(body[..at].to_vec());
         reply.pieces.push(body[at..].to_vec());
-        let mock = Mock::start(vec![reply]).await;
+        reply
+    };
+    let mock = Mock::start((1..body.len()).map(cut).collect()).await;
+    for at in 1..body.len() {
         assert_eq!(transcript(mock.ask()).await, format!("text {said:?}\nStop\n"), "cut at {at}");
     }
 }

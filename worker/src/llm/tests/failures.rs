@@ -301,3 +301,11 @@ async fn a_summary_is_a_whole_text() {
     assert_eq!(llm.complete(&messages, 100).await, Err(LlmFailure::Malformed));
     assert_eq!(mock.requests()[0].body["max_tokens"], 100);
 }
+
+#[tokio::test]
+async fn a_line_without_end_is_cut_off() {
+    let mock =
+        Mock::start(vec![Reply::stream(format!("{}data: {}", text("Hi"), "x".repeat(3_000_000)))])
+            .await;
+    assert_eq!(transcript(mock.ask()).await, "text \"Hi\"\nUnavailable { retry_after: None }\n");
+}

@@ -69,6 +69,7 @@ pub struct Mock {
     seen: Arc<Mutex<Vec<Seen>>>,
     hung_up: Arc<tokio::sync::Notify>,
     task: tokio::task::JoinHandle<()>,
+    llm: std::sync::OnceLock<Llm>,
 }
 
 impl Drop for Mock {
@@ -95,7 +96,7 @@ impl Mock {
                 served.spawn(serve(socket, reply, noted.clone(), notify.clone()));
             }
         });
-        Self { url, seen, hung_up, task }
+        Self { url, seen, hung_up, task, llm: std::sync::OnceLock::new() }
     }
 
     pub fn requests(&self) -> Vec<Seen> {
@@ -116,7 +117,7 @@ impl Mock {
     }
 
     pub fn ask(&self) -> Completion {
-        Llm::new(self.config()).unwrap().stream(&question(), &[])
+        self.llm.get_or_init(|| Llm::new(self.config()).unwrap()).stream(&question(), &[])
     }
 }
 
@@ -232,7 +233,15 @@ pub fn text(piece: &str) -> String {
     delta(&serde_json::json!({ "content": piece }).to_string())
 }
 
+/// The last chunk, with the server's count: ours costs a second for every test that needs it.
 pub fn finish(reason: &str) -> String {
+    let usage = r#""usage":{"prompt_tokens":1,"completion_tokens":1}"#;
+    data(&format!(
+        r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}],{usage}}}"#
+    ))
+}
+
+pub fn finish_uncounted(reason: &str) -> String {
     data(&format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#))
 }
 

@@ -5,28 +5,14 @@ use agent::tool::{SideEffect, ToolSpec};
 use expect_test::expect;
 use serde_json::json;
 
-use super::mock::{DONE, Mock, Reply, data, finish, question, text, transcript};
+use super::mock::{DONE, Mock, Reply, data, finish, finish_uncounted, question, text, transcript};
 use crate::llm::{Llm, Piece};
 
 #[tokio::test]
 async fn a_request_as_servers_expect_it() {
     let mock =
         Mock::start(vec![Reply::stream([&text("Hi"), &finish("stop"), DONE].concat())]).await;
-    let call = ToolCall {
-        id: "a1".to_owned(),
-        name: "list_tasks".to_owned(),
-        arguments: json!({"page": 2}),
-    };
-    let request = ModelRequest {
-        messages: vec![
-            Message::System { content: "Be brief.".to_owned() },
-            Message::User { content: "Привет".to_owned() },
-            Message::Assistant { content: String::new(), tool_calls: vec![call] },
-            Message::Tool { tool_call_id: "a1".to_owned(), content: "[]".to_owned() },
-            Message::Assistant { content: "None.".to_owned(), tool_calls: vec![] },
-        ],
-        tools: vec!["list_tasks".to_owned()],
-    };
+    let request = conversation();
     let spec = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "Lists.".to_owned(),
@@ -91,6 +77,7 @@ async fn a_request_as_servers_expect_it() {
     .assert_eq(&serde_json::to_string_pretty(&seen.body).unwrap());
     assert!(seen.head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{}", seen.head);
     assert!(seen.head.contains("authorization: Bearer sk-test"), "{}", seen.head);
+    assert!(!seen.head.to_lowercase().contains("accept-encoding"), "{}", seen.head);
 }
 
 #[tokio::test]
@@ -109,7 +96,9 @@ async fn without_a_key_or_usage_nothing_is_said_of_them() {
 
 #[tokio::test]
 async fn usage_is_the_servers_count_or_ours() {
-    let usage = |chunk: &str| [&text("Hello there"), &finish("stop"), &data(chunk), DONE].concat();
+    let usage = |chunk: &str| {
+        [&text("Hello there"), &finish_uncounted("stop"), &data(chunk), DONE].concat()
+    };
     for (chunk, input, output) in [
         (
             r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}"#,
@@ -137,5 +126,24 @@ async fn counted(mock: &Mock) -> (u64, u64) {
         if let Piece::Done(raw) = completion.next().await.unwrap() {
             return (raw.usage.input_tokens, raw.usage.output_tokens);
         }
+    }
+}
+
+/// One message of every kind.
+fn conversation() -> ModelRequest {
+    let call = ToolCall {
+        id: "a1".to_owned(),
+        name: "list_tasks".to_owned(),
+        arguments: json!({"page": 2}),
+    };
+    ModelRequest {
+        messages: vec![
+            Message::System { content: "Be brief.".to_owned() },
+            Message::User { content: "Привет".to_owned() },
+            Message::Assistant { content: String::new(), tool_calls: vec![call] },
+            Message::Tool { tool_call_id: "a1".to_owned(), content: "[]".to_owned() },
+            Message::Assistant { content: "None.".to_owned(), tool_calls: vec![] },
+        ],
+        tools: vec!["list_tasks".to_owned()],
     }
 }

@@ -144,11 +144,12 @@ fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
 }
 
 #[test]
-fn joins_wait_until_the_client_has_seen_the_close() {
+fn joins_wait_until_the_client_must_have_seen_the_close() {
     let mut play = Play::new();
     play.join(1).event(1, 10, queued(None)).wait(150);
     play.event(1, 11, ended(TurnStatus::Completed, Some(""))).close().join(2);
-    play.session.close_written(play.at);
+    play.wait(500).join(2);
+    play.session.body_ended(play.at);
     play.wait(100).join(2).wait(200).join(2);
     play.check(expect![[r#"
         join 1 -> Open
@@ -160,6 +161,8 @@ fn joins_wait_until_the_client_has_seen_the_close() {
             1 first plain "" "completed"  [11]
             1 completed plain "" "completed"  record 0 [1]
         close -> Some(Close)
+        join 2 -> Closed { wait_ms: 250 }
+        +500 ms
         join 2 -> Closed { wait_ms: 250 }
         +100 ms
         join 2 -> Closed { wait_ms: 150 }
@@ -195,4 +198,27 @@ fn the_watermark_stays_below_what_is_pending() {
     let known =
         |turn: u64| turn * 10 <= last.watermark || last.done.contains(&id(u128::from(turn)));
     assert!((1..=200).all(|turn| known(turn) == (turn != 100)));
+}
+
+#[test]
+fn a_client_that_hung_up_at_the_close_has_seen_it() {
+    let mut play = Play::new();
+    play.join(1).event(1, 10, queued(None)).wait(150);
+    play.event(1, 11, ended(TurnStatus::Completed, Some(""))).close().join(2);
+    play.session.close_seen();
+    play.session.body_ended(play.at);
+    play.join(2);
+    play.check(expect![[r#"
+        join 1 -> Open
+        1@10 queued
+            1 estimation  [10]
+        +150 ms
+        1@11 turn_end
+            1 starts
+            1 first plain "" "completed"  [11]
+            1 completed plain "" "completed"  record 0 [1]
+        close -> Some(Close)
+        join 2 -> Closed { wait_ms: 250 }
+        join 2 -> Closed { wait_ms: 0 }
+    "#]]);
 }

@@ -1,3 +1,4 @@
+//! The tracker, fed by hand.
 use contract::event::{Envelope, Event, TurnEnd, TurnStatus};
 use contract::ids::{ConversationId, SessionToken};
 use uuid::Uuid;
