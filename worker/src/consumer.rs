@@ -8,20 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::app::App;
-use crate::job;
-
-/// How a job ended, as far as the queue is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its terminal event is out: remove it.
-    Done,
-    /// Somebody else holds the conversation, or something is down: bring it again after this long.
-    Later(Duration),
-    /// It can never be run, and has no conversation to tell.
-    Unusable,
-    /// The lease is another worker's: touch nothing.
-    Lost,
-}
+use crate::job::{self, Outcome};
 
 const PULL_EXPIRES: Duration = Duration::from_secs(30);
 const PULL_PAUSE: Duration = Duration::from_millis(250);

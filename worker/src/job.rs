@@ -19,13 +19,25 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, error, info, info_span, warn};
 
 use crate::app::App;
-use crate::consumer::Outcome;
 use crate::context;
 use crate::driver::emit::Emitter;
 use crate::driver::{Driver, Signals, Stop, Turn};
 
 mod decision;
 mod refusal;
+
+/// How a job ended, as far as the queue is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its terminal event is out: remove it.
+    Done,
+    /// Somebody else holds the conversation, or something is down: bring it again after this long.
+    Later(Duration),
+    /// It can never be run, and has no conversation to tell.
+    Unusable,
+    /// The lease is another worker's: touch nothing.
+    Lost,
+}
 
 /// A job comes back so soon when a store or the bus was down.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

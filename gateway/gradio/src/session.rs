@@ -116,8 +116,14 @@ impl Session {
         }
     }
 
-    /// A gateway is about to answer the join of `event_id`, or has answered it before the stream was opened.
-    /// `Open` is a promise to carry it to its end.
+    /// A submission that was there before the stream.
+    pub fn resume(&mut self, event_id: TurnId, at: Duration) {
+        if !matches!(self.phase, Phase::Closed(_)) && !self.done.contains(&event_id) {
+            self.view(event_id, at).resume(at);
+        }
+    }
+
+    /// A gateway is about to answer the join of `event_id`. `Open` is a promise to carry it to its end.
     pub fn join(&mut self, event_id: TurnId, at: Duration) -> SessionAnswer {
         match self.phase {
             Phase::Fresh | Phase::Open | Phase::Ending(_) => {
@@ -141,7 +147,7 @@ impl Session {
         if matches!(self.phase, Phase::Closed(_)) {
             return Vec::new();
         }
-        let mut outputs = Vec::new();
+        let mut told = BTreeMap::new();
         match input {
             Input::Event { event_id, place, envelope } => {
                 let record = matches!(envelope.event, Event::Session(_));
@@ -149,19 +155,23 @@ impl Session {
                     let ending = matches!(self.phase, Phase::Ending(_));
                     let view = self.view(event_id, at);
                     if !ending {
-                        view.handle(event_id, place, &envelope, at, &mut outputs);
+                        view.handle(event_id, place, &envelope, at, told.entry(event_id).or_default());
                     }
                 }
             }
             Input::Fail { event_id, code } => {
                 if let Some(view) = self.views.get_mut(&event_id) {
-                    view.fail(event_id, code, self.locale, at, &mut outputs);
+                    view.fail(event_id, code, self.locale, at, told.entry(event_id).or_default());
                 }
             }
             Input::Tick => {}
             Input::End(code) => self.phase = Phase::Ending(code),
         }
-        self.give_up(at, &mut outputs);
+        self.give_up(at, &mut told);
+        let mut outputs = Vec::new();
+        for (event_id, view) in &mut self.views {
+            view.release(told.remove(event_id).unwrap_or_default(), at, &mut outputs);
+        }
         self.complete(at, &mut outputs);
         self.beat(at, &mut outputs);
         outputs
@@ -243,15 +253,16 @@ impl Session {
         self.done.contains(&event_id) || old && !self.views.contains_key(&event_id)
     }
 
-    fn give_up(&mut self, at: Duration, outputs: &mut Vec<Output>) {
+    fn give_up(&mut self, at: Duration, told: &mut BTreeMap<TurnId, Vec<Output>>) {
         for (event_id, view) in &mut self.views {
-            match self.phase {
-                Phase::Ending(code) => view.fail(*event_id, code, self.locale, at, outputs),
+            let code = match self.phase {
+                Phase::Ending(code) => code,
                 Phase::Open if view.is_unheard() && at >= view.registered_at() + SILENT_JOIN => {
-                    view.fail(*event_id, ErrorCode::Unavailable, self.locale, at, outputs);
+                    ErrorCode::Unavailable
                 }
-                Phase::Fresh | Phase::Open | Phase::Closed(_) => {}
-            }
+                Phase::Fresh | Phase::Open | Phase::Closed(_) => continue,
+            };
+            view.fail(*event_id, code, self.locale, at, told.entry(*event_id).or_default());
         }
     }
 

@@ -10,8 +10,7 @@ use shared::runtime::clock;
 use shared::store::turns::{self, Commit, RunChange};
 use tracing::{error, info};
 
-use super::{Story, unavailable};
-use crate::consumer::Outcome;
+use super::{Outcome, Story, unavailable};
 use crate::driver::{Stop, Turn, emit::Emitter};
 
 impl Story<'_> {

@@ -39,6 +39,12 @@ impl Play {
         self
     }
 
+    fn resume(&mut self, turn: u128) -> &mut Self {
+        self.session.resume(id(turn), self.at);
+        self.line(format!("resume {turn}"));
+        self
+    }
+
     fn event(&mut self, turn: u128, seq: u64, event: Event) -> &mut Self {
         self.line(format!("{turn}@{seq} {}", name(&event)));
         self.input(input(turn, turn, seq, event))
@@ -187,7 +193,7 @@ fn show_value(value: &Value) -> String {
 #[test]
 fn a_turn_is_told_to_its_end() {
     let mut play = Play::new();
-    play.event(1, 10, queued(None)).join(1).event(1, 11, started()).event(1, 12, token("При"));
+    play.resume(1).event(1, 10, queued(None)).event(1, 11, started()).event(1, 12, token("При"));
     play.event(1, 13, token("вет")).wait(200).event(1, 14, measured("Привет")).close().join(2);
     play.check(expect![[r#"
         1@10 queued
@@ -231,6 +237,15 @@ fn a_completion_stays_behind_the_answer_to_its_join() {
 }
 
 #[test]
+fn nothing_overtakes_the_answer_to_a_join_on_an_open_stream() {
+    let mut play = Play::new();
+    play.resume(1).event(1, 10, queued(None)).wait(1_000);
+    play.event(2, 11, queued(None)).join(2).event(2, 12, token("a")).wait(149);
+    play.event(2, 13, token("b")).wait(1).event(2, 14, token("c"));
+    play.check(expect![[""]]);
+}
+
+#[test]
 fn a_completion_does_not_wait_for_a_join_that_never_comes() {
     let mut play = Play::new();
     play.event(1, 10, queued(None)).event(1, 11, ended(TurnStatus::Completed, Some("hi")));
@@ -251,7 +266,7 @@ fn a_completion_does_not_wait_for_a_join_that_never_comes() {
 #[test]
 fn a_card_is_the_last_value_of_a_turn_that_pauses() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, card());
+    play.resume(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, card());
     play.wait(150).event(1, 13, ended(TurnStatus::Interrupted, Some("a")));
     play.check(expect![[r#"
         join 1 -> Open
@@ -271,7 +286,7 @@ fn a_card_is_the_last_value_of_a_turn_that_pauses() {
 #[test]
 fn a_card_that_is_not_the_last_value_comes_in_its_place() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).event(1, 11, card()).event(1, 12, token("b"));
+    play.resume(1).event(1, 10, queued(None)).event(1, 11, card()).event(1, 12, token("b"));
     play.event(1, 13, error()).wait(150).event(1, 14, measured("b"));
     play.check(expect![[r#"
         join 1 -> Open
@@ -294,7 +309,7 @@ fn a_card_that_is_not_the_last_value_comes_in_its_place() {
 #[test]
 fn repeated_and_late_events_give_no_frame() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).event(1, 10, queued(None)).event(1, 11, token("a"));
+    play.resume(1).event(1, 10, queued(None)).event(1, 10, queued(None)).event(1, 11, token("a"));
     play.event(1, 11, token("a")).event(1, 10, queued(None)).wait(150);
     play.event(1, 12, ended(TurnStatus::Completed, None));
     play.event(1, 12, ended(TurnStatus::Completed, None)).event(1, 13, token("late"));
@@ -320,7 +335,7 @@ fn repeated_and_late_events_give_no_frame() {
 #[test]
 fn text_that_the_end_leaves_out_is_added_up() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).event(1, 11, token("ab")).event(1, 12, token("cd"));
+    play.resume(1).event(1, 10, queued(None)).event(1, 11, token("ab")).event(1, 12, token("cd"));
     play.event(1, 13, Event::Rewind { to_cursor: "11".to_owned() }).event(1, 14, token("€"));
     play.event(1, 15, Event::Rewind { to_cursor: "1".to_owned() }).event(1, 16, token("x"));
     play.event(1, 17, ended(TurnStatus::Completed, None));
@@ -349,7 +364,7 @@ fn text_that_the_end_leaves_out_is_added_up() {
 #[test]
 fn two_turns_share_a_stream_and_the_last_one_closes_it() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).join(2).event(2, 11, queued(None));
+    play.resume(1).event(1, 10, queued(None)).join(2).event(2, 11, queued(None));
     play.event(2, 12, token("b")).event(1, 13, token("a")).wait(150);
     play.event(1, 14, ended(TurnStatus::Completed, Some("a"))).close();
     play.event(2, 15, ended(TurnStatus::Completed, Some("b"))).close();

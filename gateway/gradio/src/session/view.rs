@@ -15,8 +15,9 @@ use crate::message::{self, Place};
 
 pub struct View {
     registered_at: Duration,
-    /// When its join was about to be answered.
-    joined_at: Option<Duration>,
+    joined: Joined,
+    /// Frames that must not overtake the answer to the join. `None`: they need not wait any more.
+    waiting: Option<Vec<Output>>,
     /// Sequence of the submission's own `queued`.
     queued_seq: Option<u64>,
     /// The conversation as the client knows it.
@@ -35,6 +36,16 @@ pub struct View {
     ending: Option<Ending>,
 }
 
+/// What is known of the answer to a submission's join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joined {
+    NotYet,
+    /// It was answered before this stream was opened, for all that is known.
+    Earlier { opened: Duration },
+    /// Its gateway asked, and answers at once.
+    Asked { at: Duration },
+}
+
 struct Ending {
     closing: Value,
     at: Duration,
@@ -47,7 +58,8 @@ impl View {
     pub fn new(at: Duration, delivered: u64) -> Self {
         Self {
             registered_at: at,
-            joined_at: None,
+            joined: Joined::NotYet,
+            waiting: Some(Vec::new()),
             queued_seq: None,
             conversation: None,
             attached: false,
@@ -61,8 +73,39 @@ impl View {
         }
     }
 
+    /// Its gateway asks, and will answer the join at once.
     pub fn join(&mut self, at: Duration) {
-        self.joined_at = Some(at);
+        self.joined = Joined::Asked { at };
+    }
+
+    /// It was there before the stream.
+    pub fn resume(&mut self, at: Duration) {
+        if self.joined == Joined::NotYet {
+            self.joined = Joined::Earlier { opened: at };
+        }
+    }
+
+    /// Puts out what is new, once the join has been answered.
+    pub fn release(&mut self, new: Vec<Output>, at: Duration, outputs: &mut Vec<Output>) {
+        let ready = at >= self.opens_at();
+        match &mut self.waiting {
+            Some(waiting) => {
+                waiting.extend(new);
+                if ready {
+                    outputs.append(waiting);
+                    self.waiting = None;
+                }
+            }
+            None => outputs.extend(new),
+        }
+    }
+
+    fn opens_at(&self) -> Duration {
+        match self.joined {
+            Joined::NotYet => self.registered_at + JOIN_ANSWERED_AFTER,
+            Joined::Earlier { .. } => Duration::ZERO,
+            Joined::Asked { at } => at + limits::COMPLETION_AFTER_JOIN,
+        }
     }
 
     pub fn registered_at(&self) -> Duration {
@@ -87,6 +130,9 @@ impl View {
     }
 
     pub fn deadline(&self) -> Option<Duration> {
+        if self.waiting.as_ref().is_some_and(|waiting| !waiting.is_empty()) {
+            return Some(self.opens_at());
+        }
         match &self.ending {
             Some(ending) => Some(self.due(ending)),
             None => self.is_unheard().then(|| self.registered_at + SILENT_JOIN),
@@ -94,14 +140,16 @@ impl View {
     }
 
     pub fn is_due(&self, at: Duration) -> bool {
-        self.ending.as_ref().is_some_and(|ending| at >= self.due(ending))
+        self.waiting.is_none() && self.ending.as_ref().is_some_and(|ending| at >= self.due(ending))
     }
 
     /// The completion stays behind the answer to the join.
     fn due(&self, ending: &Ending) -> Duration {
-        ending.at.max(match self.joined_at {
-            Some(joined) => joined + limits::COMPLETION_AFTER_JOIN,
-            None => self.registered_at + JOIN_ANSWERED_AFTER,
+        ending.at.max(match self.joined {
+            Joined::NotYet => self.registered_at + JOIN_ANSWERED_AFTER,
+            Joined::Earlier { opened: at } | Joined::Asked { at } => {
+                at + limits::COMPLETION_AFTER_JOIN
+            }
         })
     }
 
@@ -163,7 +211,7 @@ impl View {
             return;
         }
         let mut out = Writer { event_id, seq: self.last_seq, outputs };
-        self.release(&mut out);
+        self.let_go(&mut out);
         let place =
             Place { cursor: None, conversation: self.conversation.as_deref().unwrap_or("") };
         let facts = json!({"turn_id": event_id});
@@ -210,7 +258,7 @@ impl View {
     }
 
     fn event(&mut self, event: &Event, out: &mut Writer<'_>) {
-        self.release(out);
+        self.let_go(out);
         self.text.take(event, out.seq);
         let value = message::value(event, self.place(out.seq));
         if matches!(event, Event::ConfirmRequired(_) | Event::Error { .. }) {
@@ -242,7 +290,7 @@ impl View {
     }
 
     /// What was held back was not the last value after all.
-    fn release(&mut self, out: &mut Writer<'_>) {
+    fn let_go(&mut self, out: &mut Writer<'_>) {
         if let Some((seq, value)) = self.held.take()
             && seq > self.mute_through
         {

@@ -9,19 +9,22 @@ enum Step {
     /// An event of a turn again.
     Again(usize),
     Join(usize),
+    Resume(usize),
     Wait(u64),
     Close,
     HandOver,
     Stop,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     Step::Next(0),
     Step::Next(1),
     Step::Again(0),
     Step::Again(1),
     Step::Join(0),
     Step::Join(1),
+    Step::Resume(0),
+    Step::Resume(1),
     Step::Wait(100),
     Step::Wait(16_000),
     Step::Close,
@@ -35,6 +38,8 @@ struct Client {
     completed: [u32; 2],
     joined: [bool; 2],
     joined_at: [Option<Duration>; 2],
+    resumed: [bool; 2],
+    told: [bool; 2],
     seen: Vec<String>,
     closed: bool,
 }
@@ -68,6 +73,10 @@ impl World {
                 assert_eq!(answer == SessionAnswer::Open, !self.client.closed);
                 self.client.joined[turn] |= answer == SessionAnswer::Open;
                 self.client.joined_at[turn] = Some(self.at);
+            }
+            Step::Resume(turn) => {
+                self.session.resume(id(turn as u128), self.at);
+                self.client.resumed[turn] |= !self.client.closed;
             }
             Step::Wait(ms) => {
                 self.at += Duration::from_millis(ms);
@@ -144,8 +153,13 @@ impl World {
     }
 
     #[track_caller]
-    fn open(&self, turn: usize) {
+    fn open(&mut self, turn: usize) {
         assert_eq!(self.client.completed[turn], 0, "a frame after the completion of {turn}");
+        if !self.client.told[turn] && !self.client.resumed[turn] {
+            let joined = self.client.joined_at[turn].unwrap_or_default();
+            assert!(self.at >= joined + limits::COMPLETION_AFTER_JOIN, "overtakes the join");
+        }
+        self.client.told[turn] = true;
     }
 
     /// Lets everything come that is still to come.

@@ -4,7 +4,7 @@ use super::*;
 #[test]
 fn an_attached_submission_shows_another_turn_from_its_cursor_on() {
     let mut play = Play::new();
-    play.join(9).event(9, 50, attach(1, 12)).shown(9, 1, 10, queued(None));
+    play.resume(9).event(9, 50, attach(1, 12)).shown(9, 1, 10, queued(None));
     play.shown(9, 1, 11, token("a")).shown(9, 1, 12, token("b")).shown(9, 1, 13, token("c"));
     play.wait(150).shown(9, 1, 60, ended(TurnStatus::Completed, None)).close();
     play.check(expect![[r#"
@@ -28,7 +28,7 @@ fn an_attached_submission_shows_another_turn_from_its_cursor_on() {
 #[test]
 fn an_attached_submission_says_when_the_beginning_is_gone() {
     let mut play = Play::new();
-    play.join(9).event(9, 50, attach(1, 0)).shown(9, 1, 40, token("c")).wait(150);
+    play.resume(9).event(9, 50, attach(1, 0)).shown(9, 1, 40, token("c")).wait(150);
     play.shown(9, 1, 60, ended(TurnStatus::Completed, Some("abc")));
     play.check(expect![[r#"
         join 9 -> Open
@@ -49,7 +49,7 @@ fn an_attached_submission_says_when_the_beginning_is_gone() {
 fn a_newer_reader_gets_what_the_older_one_did_not_tell() {
     let delivered = Delivered { turn_id: id(1), seq: 11 };
     let mut play = Play::reopened(SessionRecord::default(), vec![delivered]);
-    play.join(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, token("b"));
+    play.resume(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, token("b"));
     play.wait(150).event(1, 13, ended(TurnStatus::Completed, None)).close();
     play.check(expect![[r#"
         join 1 -> Open
@@ -85,7 +85,7 @@ fn a_delivered_turn_is_not_told_again() {
 #[test]
 fn the_gateway_goes_down() {
     let mut play = Play::new();
-    play.join(1)
+    play.resume(1)
         .event(1, 10, queued(None))
         .event(1, 11, card())
         .join(2)
@@ -118,7 +118,7 @@ fn the_gateway_goes_down() {
 #[test]
 fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
     let mut play = Play::new();
-    play.join(1).wait(9_999).wait(1).close().join(2);
+    play.resume(1).wait(9_999).wait(1).close().join(2);
     play.check(expect![[r#"
         join 1 -> Open
         +9999 ms
@@ -129,7 +129,7 @@ fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
         join 2 -> Closed { wait_ms: 250 }
     "#]]);
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).wait(14_999).wait(1).wait(14_999).wait(1);
+    play.resume(1).event(1, 10, queued(None)).wait(14_999).wait(1).wait(14_999).wait(1);
     play.check(expect![[r#"
         join 1 -> Open
         1@10 queued
@@ -146,7 +146,7 @@ fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
 #[test]
 fn joins_wait_until_the_client_must_have_seen_the_close() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).wait(150);
+    play.resume(1).event(1, 10, queued(None)).wait(150);
     play.event(1, 11, ended(TurnStatus::Completed, Some(""))).close().join(2);
     play.wait(500).join(2);
     play.session.body_ended(play.at);
@@ -181,7 +181,7 @@ fn the_watermark_stays_below_what_is_pending() {
     let mut last = SessionRecord::default();
     let at = Duration::from_secs(1);
     for turn in 1..=200_u64 {
-        session.join(id(u128::from(turn)), Duration::ZERO);
+        session.resume(id(u128::from(turn)), Duration::ZERO);
         let key = u128::from(turn);
         session.handle(input(key, key, turn * 10, queued(None)), at);
         // The hundredth stays pending.
@@ -203,7 +203,7 @@ fn the_watermark_stays_below_what_is_pending() {
 #[test]
 fn a_client_that_hung_up_at_the_close_has_seen_it() {
     let mut play = Play::new();
-    play.join(1).event(1, 10, queued(None)).wait(150);
+    play.resume(1).event(1, 10, queued(None)).wait(150);
     play.event(1, 11, ended(TurnStatus::Completed, Some(""))).close().join(2);
     play.session.close_seen();
     play.session.body_ended(play.at);
