@@ -155,7 +155,13 @@ impl Session {
                     let ending = matches!(self.phase, Phase::Ending(_));
                     let view = self.view(event_id, at);
                     if !ending {
-                        view.handle(event_id, place, &envelope, at, told.entry(event_id).or_default());
+                        view.handle(
+                            event_id,
+                            place,
+                            &envelope,
+                            at,
+                            told.entry(event_id).or_default(),
+                        );
                     }
                 }
             }

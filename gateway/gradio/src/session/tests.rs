@@ -196,9 +196,9 @@ fn a_turn_is_told_to_its_end() {
     play.resume(1).event(1, 10, queued(None)).event(1, 11, started()).event(1, 12, token("При"));
     play.event(1, 13, token("вет")).wait(200).event(1, 14, measured("Привет")).close().join(2);
     play.check(expect![[r#"
+        resume 1
         1@10 queued
             1 estimation  [10]
-        join 1 -> Open
         1@11 attempt
             1 starts
         1@12 stream_token
@@ -222,15 +222,15 @@ fn a_completion_stays_behind_the_answer_to_its_join() {
     play.wait(200).join(1).wait(149).close().wait(1).close();
     play.check(expect![[r#"
         1@10 queued
-            1 estimation  [10]
         1@11 turn_end
-            1 starts
-            1 first plain "hi" "completed"  [11]
         +200 ms
         join 1 -> Open
         +149 ms
         close -> None
         +1 ms
+            1 estimation  [10]
+            1 starts
+            1 first plain "hi" "completed"  [11]
             1 completed plain "hi" "completed"  record 0 [1]
         close -> Some(Close)
     "#]]);
@@ -242,7 +242,24 @@ fn nothing_overtakes_the_answer_to_a_join_on_an_open_stream() {
     play.resume(1).event(1, 10, queued(None)).wait(1_000);
     play.event(2, 11, queued(None)).join(2).event(2, 12, token("a")).wait(149);
     play.event(2, 13, token("b")).wait(1).event(2, 14, token("c"));
-    play.check(expect![[""]]);
+    play.check(expect![[r#"
+        resume 1
+        1@10 queued
+            1 estimation  [10]
+        +1000 ms
+        2@11 queued
+        join 2 -> Open
+        2@12 stream_token
+        +149 ms
+        2@13 stream_token
+        +1 ms
+            2 estimation  [11]
+            2 starts
+            2 first token "a"  [12]
+            2 token "b"  [13]
+        2@14 stream_token
+            2 token "c"  [14]
+    "#]]);
 }
 
 #[test]
@@ -252,12 +269,12 @@ fn a_completion_does_not_wait_for_a_join_that_never_comes() {
     play.wait(999).wait(1).close();
     play.check(expect![[r#"
         1@10 queued
-            1 estimation  [10]
         1@11 turn_end
-            1 starts
-            1 first plain "hi" "completed"  [11]
         +999 ms
         +1 ms
+            1 estimation  [10]
+            1 starts
+            1 first plain "hi" "completed"  [11]
             1 completed plain "hi" "completed"  record 0 [1]
         close -> Some(Close)
     "#]]);
@@ -269,7 +286,7 @@ fn a_card_is_the_last_value_of_a_turn_that_pauses() {
     play.resume(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, card());
     play.wait(150).event(1, 13, ended(TurnStatus::Interrupted, Some("a")));
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         1@11 stream_token
@@ -289,7 +306,7 @@ fn a_card_that_is_not_the_last_value_comes_in_its_place() {
     play.resume(1).event(1, 10, queued(None)).event(1, 11, card()).event(1, 12, token("b"));
     play.event(1, 13, error()).wait(150).event(1, 14, measured("b"));
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         1@11 confirm_required
@@ -314,7 +331,7 @@ fn repeated_and_late_events_give_no_frame() {
     play.event(1, 12, ended(TurnStatus::Completed, None));
     play.event(1, 12, ended(TurnStatus::Completed, None)).event(1, 13, token("late"));
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         1@10 queued
@@ -340,7 +357,7 @@ fn text_that_the_end_leaves_out_is_added_up() {
     play.event(1, 15, Event::Rewind { to_cursor: "1".to_owned() }).event(1, 16, token("x"));
     play.event(1, 17, ended(TurnStatus::Completed, None));
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         1@11 stream_token
@@ -369,19 +386,19 @@ fn two_turns_share_a_stream_and_the_last_one_closes_it() {
     play.event(1, 14, ended(TurnStatus::Completed, Some("a"))).close();
     play.event(2, 15, ended(TurnStatus::Completed, Some("b"))).close();
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         join 2 -> Open
         2@11 queued
-            2 estimation  [11]
         2@12 stream_token
-            2 starts
-            2 first token "b"  [12]
         1@13 stream_token
             1 starts
             1 first token "a"  [13]
         +150 ms
+            2 estimation  [11]
+            2 starts
+            2 first token "b"  [12]
         1@14 turn_end
             1 plain "a" "completed"  [14]
             1 completed plain "a" "completed"  record 0 [1]

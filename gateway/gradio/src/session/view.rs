@@ -41,9 +41,13 @@ pub struct View {
 enum Joined {
     NotYet,
     /// It was answered before this stream was opened, for all that is known.
-    Earlier { opened: Duration },
+    Earlier {
+        opened: Duration,
+    },
     /// Its gateway asked, and answers at once.
-    Asked { at: Duration },
+    Asked {
+        at: Duration,
+    },
 }
 
 struct Ending {

@@ -8,7 +8,7 @@ fn an_attached_submission_shows_another_turn_from_its_cursor_on() {
     play.shown(9, 1, 11, token("a")).shown(9, 1, 12, token("b")).shown(9, 1, 13, token("c"));
     play.wait(150).shown(9, 1, 60, ended(TurnStatus::Completed, None)).close();
     play.check(expect![[r#"
-        join 9 -> Open
+        resume 9
         9@50 queued
             9 estimation
         1@10 queued for 9
@@ -31,7 +31,7 @@ fn an_attached_submission_says_when_the_beginning_is_gone() {
     play.resume(9).event(9, 50, attach(1, 0)).shown(9, 1, 40, token("c")).wait(150);
     play.shown(9, 1, 60, ended(TurnStatus::Completed, Some("abc")));
     play.check(expect![[r#"
-        join 9 -> Open
+        resume 9
         9@50 queued
             9 estimation
         1@40 stream_token for 9
@@ -52,7 +52,7 @@ fn a_newer_reader_gets_what_the_older_one_did_not_tell() {
     play.resume(1).event(1, 10, queued(None)).event(1, 11, token("a")).event(1, 12, token("b"));
     play.wait(150).event(1, 13, ended(TurnStatus::Completed, None)).close();
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
         1@11 stream_token
         1@12 stream_token
@@ -78,7 +78,6 @@ fn a_delivered_turn_is_not_told_again() {
         2@8 stream_token
         +1 ms
         3@9 queued
-            3 estimation  [9]
     "#]]);
 }
 
@@ -92,7 +91,7 @@ fn the_gateway_goes_down() {
         .end(ErrorCode::Unavailable);
     play.event(1, 12, token("unseen")).join(3).wait(150).close().close().join(4);
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         1@11 confirm_required
@@ -101,10 +100,10 @@ fn the_gateway_goes_down() {
         end UNAVAILABLE
             1 first confirm_required  [11]
             1 error "UNAVAILABLE"
-            2 first error "UNAVAILABLE"
         1@12 stream_token
         join 3 -> Open
         +150 ms
+            2 first error "UNAVAILABLE"
             3 first error "UNAVAILABLE"
             1 completed error "UNAVAILABLE"  record 0 [1]
             2 completed error "UNAVAILABLE"  record 0 [1, 2]
@@ -120,7 +119,7 @@ fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
     let mut play = Play::new();
     play.resume(1).wait(9_999).wait(1).close().join(2);
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         +9999 ms
         +1 ms
             1 first error "UNAVAILABLE"
@@ -131,7 +130,7 @@ fn a_silent_stream_beats_and_gives_up_a_join_without_events() {
     let mut play = Play::new();
     play.resume(1).event(1, 10, queued(None)).wait(14_999).wait(1).wait(14_999).wait(1);
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         +14999 ms
@@ -152,7 +151,7 @@ fn joins_wait_until_the_client_must_have_seen_the_close() {
     play.session.body_ended(play.at);
     play.wait(100).join(2).wait(200).join(2);
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         +150 ms
@@ -209,7 +208,7 @@ fn a_client_that_hung_up_at_the_close_has_seen_it() {
     play.session.body_ended(play.at);
     play.join(2);
     play.check(expect![[r#"
-        join 1 -> Open
+        resume 1
         1@10 queued
             1 estimation  [10]
         +150 ms
