@@ -40,10 +40,14 @@ impl std::ops::Deref for App {
 
 impl App {
     pub async fn connect(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
-        let sealer = Sealer::from_keys(&config.seal_key, &config.seal_keys_previous).context("reading SEAL_KEY")?;
-        let tools = Registry::new(&config.confirm_tools, &config.idempotent_tools).context("building the tool registry")?;
-        let backend = Backend::new(BackendConfig::from(&config.backend)).context("reading the backend's configuration")?;
-        let llm = Llm::new(LlmConfig::from(&config.model)).context("reading the model's configuration")?;
+        let sealer = Sealer::from_keys(&config.seal_key, &config.seal_keys_previous)
+            .context("reading SEAL_KEY")?;
+        let tools = Registry::new(&config.confirm_tools, &config.idempotent_tools)
+            .context("building the tool registry")?;
+        let backend = Backend::new(BackendConfig::from(&config.backend))
+            .context("reading the backend's configuration")?;
+        let llm = Llm::new(LlmConfig::from(&config.model))
+            .context("reading the model's configuration")?;
         let database = pool::Config {
             url: config.database_url.clone(),
             max_connections: config.database_pool,

@@ -99,7 +99,8 @@ impl Config {
     pub fn load(env: Env) -> Result<Self, Vec<Problem>> {
         let backend_url = env.required("BACKEND_URL");
         let config = Self {
-            name: env.string("WORKER_NAME", &format!("worker-{}-{}", hostname(), std::process::id())),
+            name: env
+                .string("WORKER_NAME", &format!("worker-{}-{}", hostname(), std::process::id())),
             slots: env.number("WORKER_SLOTS", 8),
             health_listen: env.optional("WORKER_HEALTH_LISTEN"),
             nats_urls: nats_urls(&env),
@@ -109,7 +110,11 @@ impl Config {
             database_url: env.secret("DATABASE_URL"),
             database_pool: env.number("DATABASE_POOL", 16),
             seal_key: env.secret("SEAL_KEY"),
-            seal_keys_previous: env.list("SEAL_KEYS_PREVIOUS").into_iter().map(SecretString::from).collect(),
+            seal_keys_previous: env
+                .list("SEAL_KEYS_PREVIOUS")
+                .into_iter()
+                .map(SecretString::from)
+                .collect(),
             timing: Timing::load(&env),
             backend: Backend {
                 token_url: env.string("SERVICE_TOKEN_URL", &default_token_url(&backend_url)),
@@ -123,7 +128,8 @@ impl Config {
                 base_url: env.string("OPENAI_BASE_URL", "https://api.openai.com/v1"),
                 api_key: SecretString::from(env.string("OPENAI_API_KEY", "")),
                 name: env.required("OPENAI_MODEL"),
-                first_token_timeout: env.seconds("LLM_FIRST_TOKEN_TIMEOUT_S", Duration::from_secs(60)),
+                first_token_timeout: env
+                    .seconds("LLM_FIRST_TOKEN_TIMEOUT_S", Duration::from_secs(60)),
                 idle_timeout: env.seconds("LLM_IDLE_TIMEOUT_S", Duration::from_secs(60)),
                 total_timeout: env.seconds("LLM_TOTAL_TIMEOUT_S", Duration::from_secs(600)),
                 max_tokens: env.optional("LLM_MAX_TOKENS").map(|_| env.number("LLM_MAX_TOKENS", 0)),

@@ -40,7 +40,10 @@ async fn give_back(puller: Puller) {
     if let Some(delivery) = puller.stop().await
         && let Err(error) = delivery.ack.nak(Duration::ZERO).await
     {
-        warn!(error = format!("{error:#}"), "A job could not be given back; it returns after its ack wait");
+        warn!(
+            error = format!("{error:#}"),
+            "A job could not be given back; it returns after its ack wait"
+        );
     }
 }
 

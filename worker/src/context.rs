@@ -65,9 +65,12 @@ async fn fit(
     }
     let smaller = history::window(turns, budget * KEPT_PER_CENT / 100, &tokens::count);
     let covered = smaller.whole_turns_dropped;
-    let dropped: Vec<Message> = turns.iter().take(covered).flat_map(|turn| turn.messages.clone()).collect();
-    let request = prompt::summary_request(job.locale.of_text(&job.text), summary.as_deref(), &dropped);
-    let made = tokio::time::timeout(SUMMARY_TIMEOUT, app.llm.complete(&request, SUMMARY_TOKENS)).await;
+    let dropped: Vec<Message> =
+        turns.iter().take(covered).flat_map(|turn| turn.messages.clone()).collect();
+    let request =
+        prompt::summary_request(job.locale.of_text(&job.text), summary.as_deref(), &dropped);
+    let made =
+        tokio::time::timeout(SUMMARY_TIMEOUT, app.llm.complete(&request, SUMMARY_TOKENS)).await;
     let text = match made {
         Ok(Ok(text)) if !text.trim().is_empty() => text,
         Ok(Ok(_)) => return (window, summary),
@@ -82,7 +85,9 @@ async fn fit(
     };
     let upto = last_row_of_turn(&started.history, covered);
     if let Some(upto) = upto {
-        let saved = conversations::save_summary(&app.pool, job.conversation_id, started.epoch, &text, upto).await;
+        let saved =
+            conversations::save_summary(&app.pool, job.conversation_id, started.epoch, &text, upto)
+                .await;
         if let Err(error) = saved {
             warn!(error = format!("{error:?}"), "Storing a summary failed");
         }
@@ -108,17 +113,24 @@ fn messages(row: &HistoryRow) -> Vec<Message> {
     if row.role == Role::User {
         return vec![Message::User { content: row.content.clone() }];
     }
-    let parts = row.parts.clone().and_then(|parts| serde_json::from_value::<Vec<Message>>(parts).ok());
+    let parts =
+        row.parts.clone().and_then(|parts| serde_json::from_value::<Vec<Message>>(parts).ok());
     match parts {
         Some(parts) if !parts.is_empty() => parts,
-        Some(_) | None => vec![Message::Assistant { content: row.content.clone(), tool_calls: Vec::new() }],
+        Some(_) | None => {
+            vec![Message::Assistant { content: row.content.clone(), tool_calls: Vec::new() }]
+        }
     }
 }
 
 /// Id of the last row of the first `count` turns.
 fn last_row_of_turn(rows: &[HistoryRow], count: usize) -> Option<i64> {
-    let starts = rows.iter().enumerate().filter(|(at, row)| row.role == Role::User || *at == 0).map(|(at, _)| at);
-    let end = starts.skip(count).next().unwrap_or(rows.len());
+    let mut starts = rows
+        .iter()
+        .enumerate()
+        .filter(|(at, row)| row.role == Role::User || *at == 0)
+        .map(|(at, _)| at);
+    let end = starts.nth(count).unwrap_or(rows.len());
     rows.get(..end)?.last().map(|row| row.id)
 }
 

@@ -183,7 +183,9 @@ impl Driver {
                 Ok(())
             }
             Effect::WithdrawStep => self.withdraw_step().await,
-            Effect::Pause(Pause::Confirm { calls, prompt }) => self.pause_for_decision(calls, prompt).await,
+            Effect::Pause(Pause::Confirm { calls, prompt }) => {
+                self.pause_for_decision(calls, prompt).await
+            }
             Effect::Pause(Pause::Token) => self.pause_for_token().await,
             Effect::End(end) => self.end(end).await,
         }
@@ -235,11 +237,16 @@ impl Driver {
         let changing = |open: &OpenCall| open.call.side_effect != SideEffect::Read;
         let deadline = Instant::now() + CANCEL_GRACE;
         while self.open.values().any(changing) {
-            let Ok(Some((id, outcome))) = tokio::time::timeout_at(deadline, self.calls.next()).await else { break };
+            let Ok(Some((id, outcome))) =
+                tokio::time::timeout_at(deadline, self.calls.next()).await
+            else {
+                break;
+            };
             self.settle_cancelled(id, outcome?).await?;
         }
         self.calls.clear();
-        let unknown: Vec<String> = self.open.iter().filter(|(_, open)| changing(open)).map(|(id, _)| id.clone()).collect();
+        let unknown: Vec<String> =
+            self.open.iter().filter(|(_, open)| changing(open)).map(|(id, _)| id.clone()).collect();
         for id in unknown {
             self.settle_cancelled(id, ToolOutcome::OutcomeUnknown).await?;
         }

@@ -10,7 +10,8 @@ use crate::app::App;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub async fn serve(app: App, address: String) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(&address).await.with_context(|| format!("listening on {address}"))?;
+    let listener =
+        TcpListener::bind(&address).await.with_context(|| format!("listening on {address}"))?;
     let stop = app.shutdown.token();
     app.clone().shutdown.spawn("health", async move {
         loop {
@@ -34,13 +35,17 @@ async fn answer(app: &App, mut stream: TcpStream) -> std::io::Result<()> {
     let head = String::from_utf8_lossy(request.get(..read).unwrap_or_default());
     let (status, body) = match head.split_whitespace().nth(1) {
         Some("/healthz/live") => ("200 OK", "live\n"),
-        Some("/healthz/ready") if app.shutdown.token().is_cancelled() => ("503 Service Unavailable", "draining\n"),
+        Some("/healthz/ready") if app.shutdown.token().is_cancelled() => {
+            ("503 Service Unavailable", "draining\n")
+        }
         Some("/healthz/ready") if app.bus.is_connected() => ("200 OK", "ready\n"),
         Some("/healthz/ready") => ("503 Service Unavailable", "NATS is not connected\n"),
         Some(_) | None => ("404 Not Found", "not found\n"),
     };
     let length = body.len();
-    let response = format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    let response = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
     stream.write_all(response.as_bytes()).await?;
     stream.shutdown().await
 }

@@ -67,7 +67,10 @@ pub async fn run(app: &App, delivery: &Delivery, hand_over: CancellationToken) -
             }
             Err(Stop::HandOver) => Outcome::Later(Duration::ZERO),
             Err(Stop::Unavailable(error)) => {
-                error!(error = format!("{error:#}"), "The turn could not go on; its job comes back");
+                error!(
+                    error = format!("{error:#}"),
+                    "The turn could not go on; its job comes back"
+                );
                 Outcome::Later(RETRY_AFTER)
             }
         }
@@ -78,7 +81,9 @@ pub async fn run(app: &App, delivery: &Delivery, hand_over: CancellationToken) -
 
 async fn unreadable(app: &App, delivery: &Delivery, problem: &str) -> Outcome {
     error!(problem, "A job can't be read; it goes to the dead letters");
-    match dead_letter::publish_unreadable(&app.bus, delivery.conversation, &delivery.raw, problem).await {
+    match dead_letter::publish_unreadable(&app.bus, delivery.conversation, &delivery.raw, problem)
+        .await
+    {
         Ok(()) => Outcome::Unusable,
         Err(_) => Outcome::Later(RETRY_AFTER),
     }
@@ -92,7 +97,9 @@ impl Story<'_> {
             Publisher::open(bus, job.conversation_id, &job.session, job.turn_id),
             CancelWatch::open(bus, job.turn_id)
         );
-        let begun = begun.map_err(|error| Stop::Unavailable(anyhow::Error::new(error).context("beginning a turn")))?;
+        let begun = begun.map_err(|error| {
+            Stop::Unavailable(anyhow::Error::new(error).context("beginning a turn"))
+        })?;
         let publisher = publisher.map_err(unavailable)?;
         let cancel = cancel.map_err(unavailable)?;
         match begun {
@@ -100,7 +107,9 @@ impl Story<'_> {
             Begun::LeaseHeld => Ok(Outcome::Later(self.app.config.timing.lease / 5)),
             Begun::Finished { outbox } => self.finished(outbox, publisher).await,
             Begun::NotOwner => self.refuse(publisher, ErrorCode::NotFound).await,
-            Begun::Archived if job.kind == JobKind::Message => self.refuse(publisher, ErrorCode::NotFound).await,
+            Begun::Archived if job.kind == JobKind::Message => {
+                self.refuse(publisher, ErrorCode::NotFound).await
+            }
             Begun::Archived => self.refuse(publisher, ErrorCode::CheckpointExpired).await,
             Begun::UserBusy => self.refuse(publisher, ErrorCode::UserBusy).await,
             Begun::Poisoned { attempt, epoch } => self.poisoned(attempt, epoch, publisher).await,
@@ -132,20 +141,27 @@ impl Story<'_> {
     }
 
     fn is_expired(&self) -> bool {
-        clock::parse(&self.job.expires_at).is_ok_and(|expires_at| expires_at < clock::now()) && self.delivery.deliveries == 1
+        clock::parse(&self.job.expires_at).is_ok_and(|expires_at| expires_at < clock::now())
+            && self.delivery.deliveries == 1
     }
 
     /// From here on the conversation is ours as long as the lease is renewed.
-    async fn started(&self, started: Started, publisher: Publisher, cancel: CancelWatch) -> Result<Outcome, Stop> {
+    async fn started(
+        &self,
+        started: Started,
+        publisher: Publisher,
+        cancel: CancelWatch,
+    ) -> Result<Outcome, Stop> {
         let epoch = started.epoch;
         let attempt = started.attempt;
         let result = tokio::select! {
             biased;
-            result = self.turn(started, publisher, cancel) => result,
+            // On the heap: a turn's state is large, and this future is moved about.
+            result = Box::pin(self.turn(started, publisher, cancel)) => result,
             () = self.hold(&self.delivery.ack, epoch) => Err(Stop::Fenced),
         };
         match &result {
-            Ok(()) => info!(attempt, duration_ms = self.arrived.elapsed().as_millis(), "Turn ended"),
+            Ok(()) => info!(attempt, duration_ms = duration_ms(self.arrived), "Turn ended"),
             Err(Stop::Fenced) => {}
             Err(Stop::HandOver | Stop::Unavailable(_)) => self.release(epoch).await,
         }
@@ -159,7 +175,8 @@ impl Story<'_> {
         loop {
             tokio::time::sleep(timing.heartbeat).await;
             let asked = Instant::now();
-            let renewal = lease::renew(&self.app.pool, self.job.conversation_id, epoch, timing.lease);
+            let renewal =
+                lease::renew(&self.app.pool, self.job.conversation_id, epoch, timing.lease);
             match tokio::time::timeout(timing.heartbeat, renewal).await {
                 Ok(Ok(true)) => {
                     proved = asked;
@@ -180,7 +197,12 @@ impl Story<'_> {
         }
     }
 
-    async fn turn(&self, started: Started, publisher: Publisher, cancel: CancelWatch) -> Result<(), Stop> {
+    async fn turn(
+        &self,
+        started: Started,
+        publisher: Publisher,
+        cancel: CancelWatch,
+    ) -> Result<(), Stop> {
         let attempt = started.attempt;
         let (mut emitter, tail) = self.announce(publisher, attempt).await?;
         let turn = self.bind(&started);
@@ -198,11 +220,15 @@ impl Story<'_> {
                     self.rewind(&mut emitter, tail, from).await?;
                 }
                 match self.job.kind {
-                    JobKind::Message => self.message(turn, started, emitter, &mut signals).await,
-                    JobKind::Confirm { .. } | JobKind::Deny { .. } => {
-                        decision::decide(turn, started, emitter, &mut signals).await
+                    JobKind::Message => {
+                        Box::pin(self.message(turn, started, emitter, &mut signals)).await
                     }
-                    JobKind::Resume => decision::resume(turn, started, emitter, &mut signals).await,
+                    JobKind::Confirm { .. } | JobKind::Deny { .. } => {
+                        Box::pin(decision::decide(turn, started, emitter, &mut signals)).await
+                    }
+                    JobKind::Resume => {
+                        Box::pin(decision::resume(turn, started, emitter, &mut signals)).await
+                    }
                 }
             }
         }
@@ -225,7 +251,13 @@ impl Story<'_> {
         Ok((emitter, tail))
     }
 
-    async fn message(&self, turn: Turn, mut started: Started, mut emitter: Emitter, signals: &mut Signals) -> Result<(), Stop> {
+    async fn message(
+        &self,
+        turn: Turn,
+        mut started: Started,
+        mut emitter: Emitter,
+        signals: &mut Signals,
+    ) -> Result<(), Stop> {
         let audit = decision::close_paused_run(&turn, &mut started, &mut emitter).await?;
         let (begin, user_cut) = context::gather(self.app, self.job, &started).await;
         if user_cut {
@@ -240,7 +272,8 @@ impl Story<'_> {
 
     fn bind(&self, started: &Started) -> Turn {
         let job = self.job;
-        let opened = job.user_token.as_deref().map(|sealed| self.app.sealer.open(job.turn_id, sealed));
+        let opened =
+            job.user_token.as_deref().map(|sealed| self.app.sealer.open(job.turn_id, sealed));
         let token = match opened {
             Some(Ok(token)) => Some(token),
             Some(Err(error)) => {
@@ -270,7 +303,8 @@ impl Story<'_> {
 
     async fn reopened(&self, attempt: u32) -> Result<Emitter, Stop> {
         let job = self.job;
-        let publisher = Publisher::open(&self.app.bus, job.conversation_id, &job.session, job.turn_id).await;
+        let publisher =
+            Publisher::open(&self.app.bus, job.conversation_id, &job.session, job.turn_id).await;
         Ok(self.emitter(publisher.map_err(unavailable)?, attempt))
     }
 
@@ -290,9 +324,14 @@ impl Story<'_> {
     }
 }
 
+fn duration_ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
 fn restore(saved: &SavedRun) -> Result<Run, Stop> {
-    serde_json::from_value(saved.run.clone())
-        .map_err(|error| Stop::Unavailable(anyhow::Error::new(error).context("reading a checkpoint")))
+    serde_json::from_value(saved.run.clone()).map_err(|error| {
+        Stop::Unavailable(anyhow::Error::new(error).context("reading a checkpoint"))
+    })
 }
 
 fn unavailable(error: shared::bus::Error) -> Stop {

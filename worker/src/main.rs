@@ -7,7 +7,7 @@ use shared::bus::topology;
 use shared::runtime::env::Env;
 use shared::runtime::shutdown::Shutdown;
 use shared::runtime::telemetry;
-use shared::store::{migrate, pool};
+use shared::store::migrate;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use worker::app::App;
@@ -32,7 +32,8 @@ fn main() -> ExitCode {
     };
     telemetry::init("worker");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result = runtime.context("starting the runtime").and_then(|runtime| runtime.block_on(run(config)));
+    let result =
+        runtime.context("starting the runtime").and_then(|runtime| runtime.block_on(run(config)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -63,15 +64,20 @@ async fn run(config: Config) -> anyhow::Result<()> {
 
 /// Streams and tables are made by the migration step; here they are only compared.
 async fn verify(app: &App) -> anyhow::Result<()> {
-    let options = topology::Options { replicas: app.config.nats_replicas, ack_wait: app.config.timing.ack_wait };
+    let options = topology::Options {
+        replicas: app.config.nats_replicas,
+        ack_wait: app.config.timing.ack_wait,
+    };
     let stop = app.shutdown.token();
     loop {
         let problem = match topology::verify(&app.bus, &options).await {
-            Ok(mismatches) if mismatches.is_empty() => match verify_schema(app).await {
+            Ok(mismatches) if mismatches.is_empty() => match migrate::verify_hot(&app.pool).await {
                 Ok(()) => return Ok(()),
                 Err(error) => format!("{error:#}"),
             },
-            Ok(mismatches) => mismatches.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Ok(mismatches) => {
+                mismatches.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
             Err(error) => format!("{error:#}"),
         };
         warn!(problem, "Not ready: run `gateway migrate`");
@@ -80,19 +86,6 @@ async fn verify(app: &App) -> anyhow::Result<()> {
             () = stop.cancelled() => anyhow::bail!("stopped before it was ready: {problem}"),
         }
     }
-}
-
-/// One short-lived connection: the hot pool's client can't read the migration table's types.
-async fn verify_schema(app: &App) -> anyhow::Result<()> {
-    let rows = pool::rows(&pool::Config {
-        url: app.config.database_url.clone(),
-        max_connections: 1,
-        application_name: app.config.name.clone(),
-        acquire_timeout: Duration::from_secs(3),
-    })?;
-    let verified = migrate::verify(&rows).await;
-    rows.close().await;
-    verified
 }
 
 async fn drain(app: &App, hand_over: &CancellationToken, grace: Duration) {

@@ -13,7 +13,7 @@ use contract::error_code::ErrorCode;
 use contract::ids::{SessionToken, TurnId};
 use contract::job::Locale;
 use contract::limits;
-use futures_util::stream;
+use futures_util::{FutureExt as _, stream};
 use gradio::session::{Input, Opening, Session};
 use shared::bus::control::{self, Asked, Reply, SessionOwner};
 use shared::bus::events::{Stored, TurnBacklog};
@@ -158,9 +158,20 @@ impl Stream {
 
     async fn serve(mut self, backlog: Vec<TurnBacklog>, sender: mpsc::Sender<Bytes>) {
         self.announce();
-        for turn in &backlog {
-            // Its join was answered, or its gateway is about to ask.
-            self.session.join(turn.address.turn, Duration::ZERO);
+        match backlog.as_slice() {
+            // The client opened the stream because this one's join was answered.
+            [turn] => self.session.resume(turn.address.turn, Duration::ZERO),
+            turns => {
+                for turn in turns {
+                    self.session.join(turn.address.turn, Duration::ZERO);
+                }
+            }
+        }
+        // Gateways that ask already have not answered their joins.
+        while let Some((ask, reply)) = next_ask(&mut self.owner).now_or_never() {
+            if self.answer(ask, reply, &sender).await {
+                return;
+            }
         }
         if self.request.expired {
             self.input(Input::End(ErrorCode::Unauthorized));

@@ -144,88 +144,75 @@ impl ErrorCode {
 
     /// One helpful sentence for the user. Names no provider, host or statement.
     pub const fn text(self, locale: Locale) -> &'static str {
-        let (en, ru) = self.texts();
         match locale {
-            Locale::En => en,
-            Locale::Ru => ru,
+            Locale::En => self.text_en(),
+            Locale::Ru => self.text_ru(),
         }
     }
 
-    const fn texts(self) -> (&'static str, &'static str) {
+    const fn text_en(self) -> &'static str {
         match self {
-            Self::Unauthorized => {
-                ("Your session has expired. Sign in again.", "Сеанс истёк. Войдите снова.")
+            Self::Unauthorized => "Your session has expired. Sign in again.",
+            Self::Forbidden => "You have no permission for this operation.",
+            Self::LlmUnavailable => "The language model can't be reached. Try again in a moment.",
+            Self::LlmRefused => "The language model refused to answer this.",
+            Self::CheckpointExpired => {
+                "This confirmation has expired. Ask for the operation again."
             }
-            Self::Forbidden => {
-                ("You have no permission for this operation.", "У вас нет прав на эту операцию.")
+            Self::AlreadyResolved => "This confirmation was already answered.",
+            Self::NoPendingConfirmation => "Nothing here waits for a confirmation.",
+            Self::ConversationBusy => "An answer is still being written in this conversation.",
+            Self::UserBusy => "You have too many answers running. Wait for one to end.",
+            Self::QueueFull => "The service is full. Try again in a moment.",
+            Self::NotFound => "Not found.",
+            Self::FileTooLarge => "A file is larger than 10 MB.",
+            Self::FileType => {
+                "This kind of file can't be read. Use PDF, XLSX, JSON, CSV, PNG or JPEG."
             }
-            Self::LlmUnavailable => (
-                "The language model can't be reached. Try again in a moment.",
-                "Языковая модель недоступна. Попробуйте чуть позже.",
-            ),
-            Self::LlmRefused => (
-                "The language model refused to answer this.",
-                "Языковая модель отказалась отвечать на это.",
-            ),
-            Self::CheckpointExpired => (
-                "This confirmation has expired. Ask for the operation again.",
-                "Срок подтверждения истёк. Запросите операцию снова.",
-            ),
-            Self::AlreadyResolved => {
-                ("This confirmation was already answered.", "На это подтверждение уже ответили.")
+            Self::FileUnreadable => "A file could not be read.",
+            Self::LoopDetected => "The assistant went round in circles and was stopped.",
+            Self::WorkerCrashed => "The answer failed several times and was given up.",
+            Self::Unavailable => "The service can't be reached. Try again in a moment.",
+            Self::BadRequest => "The request could not be understood.",
+            Self::Internal => "Something went wrong. Try again.",
+            Self::ToolFailure => "The operation failed.",
+            Self::InvalidArguments => "The operation was called with wrong arguments.",
+            Self::OutcomeUnknown => {
+                "Nobody knows whether this operation happened. Check before you repeat it."
             }
-            Self::NoPendingConfirmation => {
-                ("Nothing here waits for a confirmation.", "Здесь ничего не ждёт подтверждения.")
+            Self::Denied => "The user did not allow this operation.",
+        }
+    }
+
+    const fn text_ru(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "Сеанс истёк. Войдите снова.",
+            Self::Forbidden => "У вас нет прав на эту операцию.",
+            Self::LlmUnavailable => "Языковая модель недоступна. Попробуйте чуть позже.",
+            Self::LlmRefused => "Языковая модель отказалась отвечать на это.",
+            Self::CheckpointExpired => "Срок подтверждения истёк. Запросите операцию снова.",
+            Self::AlreadyResolved => "На это подтверждение уже ответили.",
+            Self::NoPendingConfirmation => "Здесь ничего не ждёт подтверждения.",
+            Self::ConversationBusy => "В этом диалоге ещё пишется ответ.",
+            Self::UserBusy => "У вас слишком много одновременных ответов. Дождитесь одного из них.",
+            Self::QueueFull => "Сервис перегружен. Попробуйте чуть позже.",
+            Self::NotFound => "Не найдено.",
+            Self::FileTooLarge => "Файл больше 10 МБ.",
+            Self::FileType => {
+                "Такие файлы не читаются. Подойдут PDF, XLSX, JSON, CSV, PNG или JPEG."
             }
-            Self::ConversationBusy => (
-                "An answer is still being written in this conversation.",
-                "В этом диалоге ещё пишется ответ.",
-            ),
-            Self::UserBusy => (
-                "You have too many answers running. Wait for one to end.",
-                "У вас слишком много одновременных ответов. Дождитесь одного из них.",
-            ),
-            Self::QueueFull => (
-                "The service is full. Try again in a moment.",
-                "Сервис перегружен. Попробуйте чуть позже.",
-            ),
-            Self::NotFound => ("Not found.", "Не найдено."),
-            Self::FileTooLarge => ("A file is larger than 10 MB.", "Файл больше 10 МБ."),
-            Self::FileType => (
-                "This kind of file can't be read. Use PDF, XLSX, JSON, CSV, PNG or JPEG.",
-                "Такие файлы не читаются. Подойдут PDF, XLSX, JSON, CSV, PNG или JPEG.",
-            ),
-            Self::FileUnreadable => ("A file could not be read.", "Файл не удалось прочитать."),
-            Self::LoopDetected => (
-                "The assistant went round in circles and was stopped.",
-                "Ассистент зациклился и был остановлен.",
-            ),
-            Self::WorkerCrashed => (
-                "The answer failed several times and was given up.",
-                "Ответ несколько раз сорвался и был прекращён.",
-            ),
-            Self::Unavailable => (
-                "The service can't be reached. Try again in a moment.",
-                "Сервис недоступен. Попробуйте чуть позже.",
-            ),
-            Self::BadRequest => {
-                ("The request could not be understood.", "Запрос не удалось понять.")
+            Self::FileUnreadable => "Файл не удалось прочитать.",
+            Self::LoopDetected => "Ассистент зациклился и был остановлен.",
+            Self::WorkerCrashed => "Ответ несколько раз сорвался и был прекращён.",
+            Self::Unavailable => "Сервис недоступен. Попробуйте чуть позже.",
+            Self::BadRequest => "Запрос не удалось понять.",
+            Self::Internal => "Что-то пошло не так. Попробуйте ещё раз.",
+            Self::ToolFailure => "Операция не удалась.",
+            Self::InvalidArguments => "Операция вызвана с неверными параметрами.",
+            Self::OutcomeUnknown => {
+                "Неизвестно, выполнилась ли операция. Проверьте, прежде чем повторять."
             }
-            Self::Internal => {
-                ("Something went wrong. Try again.", "Что-то пошло не так. Попробуйте ещё раз.")
-            }
-            Self::ToolFailure => ("The operation failed.", "Операция не удалась."),
-            Self::InvalidArguments => (
-                "The operation was called with wrong arguments.",
-                "Операция вызвана с неверными параметрами.",
-            ),
-            Self::OutcomeUnknown => (
-                "Nobody knows whether this operation happened. Check before you repeat it.",
-                "Неизвестно, выполнилась ли операция. Проверьте, прежде чем повторять.",
-            ),
-            Self::Denied => {
-                ("The user did not allow this operation.", "Пользователь не разрешил эту операцию.")
-            }
+            Self::Denied => "Пользователь не разрешил эту операцию.",
         }
     }
 }

@@ -249,7 +249,8 @@ fn fixtures(folder: &str, variant_of: &dyn Fn(&str) -> &'static str) -> BTreeSet
 }
 
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
-    let mut paths: Vec<_> = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.into_iter().map(|path| (path.clone(), read_path(&path))).collect()
 }

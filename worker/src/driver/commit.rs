@@ -39,7 +39,11 @@ impl Driver {
     }
 
     /// The turn ends with an open card; the run waits for the decision.
-    pub(super) async fn pause_for_decision(&mut self, calls: Vec<CardCall>, prompt: String) -> Result<(), Stop> {
+    pub(super) async fn pause_for_decision(
+        &mut self,
+        calls: Vec<CardCall>,
+        prompt: String,
+    ) -> Result<(), Stop> {
         self.emitter.flush().await?;
         let expires_at = clock::now() + self.turn.app.config.timing.confirmation_ttl;
         let id = ConfirmationId(Uuid::now_v7());
@@ -63,9 +67,13 @@ impl Driver {
     /// The user's token is no longer good; the run waits for action `resume`.
     pub(super) async fn pause_for_token(&mut self) -> Result<(), Stop> {
         self.emitter.flush().await?;
-        let outbox = vec![self.error(ErrorCode::Unauthorized, None), self.turn_end(TurnStatus::Interrupted)];
+        let outbox =
+            vec![self.error(ErrorCode::Unauthorized, None), self.turn_end(TurnStatus::Interrupted)];
         let outcome = ErrorCode::Unauthorized.as_str();
-        let commit = Commit { run: self.saved_run()?, ..self.last_commit(TurnStatus::Interrupted, outcome, &outbox)? };
+        let commit = Commit {
+            run: self.saved_run()?,
+            ..self.last_commit(TurnStatus::Interrupted, outcome, &outbox)?
+        };
         self.conclude(commit, outbox).await
     }
 
@@ -78,7 +86,8 @@ impl Driver {
             outbox.push(self.error(code, Some(detail)));
         }
         outbox.push(self.turn_end(end.status));
-        let commit = Commit { run: RunChange::Clear, ..self.last_commit(end.status, outcome, &outbox)? };
+        let commit =
+            Commit { run: RunChange::Clear, ..self.last_commit(end.status, outcome, &outbox)? };
         self.conclude(commit, outbox).await
     }
 
@@ -96,19 +105,34 @@ impl Driver {
         Commit { cursor: self.emitter.cursor(), audit, ..self.turn.empty_commit() }
     }
 
-    fn last_commit(&mut self, status: TurnStatus, outcome: &str, outbox: &[Event]) -> Result<Commit, Stop> {
-        let outbox = serde_json::to_value(outbox).map_err(|error| Stop::Unavailable(error.into()))?;
-        let parts = serde_json::to_value(self.run.parts()).map_err(|error| Stop::Unavailable(error.into()))?;
+    fn last_commit(
+        &mut self,
+        status: TurnStatus,
+        outcome: &str,
+        outbox: &[Event],
+    ) -> Result<Commit, Stop> {
+        let outbox =
+            serde_json::to_value(outbox).map_err(|error| Stop::Unavailable(error.into()))?;
+        let parts = serde_json::to_value(self.run.parts())
+            .map_err(|error| Stop::Unavailable(error.into()))?;
         let is_empty = self.run.text().is_empty() && self.run.parts().is_empty();
-        let row = AssistantRow { text: self.run.text().to_owned(), parts, finish: finish_of(status) };
+        let row =
+            AssistantRow { text: self.run.text().to_owned(), parts, finish: finish_of(status) };
         let assistant = (!is_empty).then_some(row);
         let row = self.turn.audit("turn", "", outcome, None);
         self.audit.push(row);
-        Ok(Commit { assistant, finish: Some((status, outbox)), release_lease: true, ..self.commit() })
+        Ok(Commit {
+            assistant,
+            finish: Some((status, outbox)),
+            release_lease: true,
+            ..self.commit()
+        })
     }
 
     fn saved_run(&self) -> Result<RunChange, Stop> {
-        serde_json::to_value(&self.run).map(RunChange::Save).map_err(|error| Stop::Unavailable(error.into()))
+        serde_json::to_value(&self.run)
+            .map(RunChange::Save)
+            .map_err(|error| Stop::Unavailable(error.into()))
     }
 
     fn error(&self, code: ErrorCode, detail: Option<String>) -> Event {
@@ -119,7 +143,10 @@ impl Driver {
     fn turn_end(&self, status: TurnStatus) -> Event {
         let text = self.run.text();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let first_token = self.emitter.first_token.map(|at| at.duration_since(self.turn.started) + self.turn.queue);
+        let first_token = self
+            .emitter
+            .first_token
+            .map(|at| at.duration_since(self.turn.started) + self.turn.queue);
         Event::TurnEnd(TurnEnd {
             status,
             text: (text.len() <= limits::ANSWER_IN_ONE_EVENT_BYTES).then(|| text.to_owned()),
@@ -134,7 +161,13 @@ impl Driver {
 }
 
 impl Turn {
-    pub fn audit(&self, operation: &str, decision: &str, outcome: &str, call: Option<&str>) -> AuditRow {
+    pub fn audit(
+        &self,
+        operation: &str,
+        decision: &str,
+        outcome: &str,
+        call: Option<&str>,
+    ) -> AuditRow {
         AuditRow {
             at: clock::now(),
             service_actor: "agent".to_owned(),

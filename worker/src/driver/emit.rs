@@ -29,8 +29,24 @@ pub struct Emitter {
 }
 
 impl Emitter {
-    pub fn new(publisher: Publisher, turn: TurnId, attempt: u32, trace: Trace, coalesce: Duration) -> Self {
-        Self { publisher, turn, attempt, n: 0, trace, coalesce, waiting: String::new(), last_token: None, first_token: None }
+    pub fn new(
+        publisher: Publisher,
+        turn: TurnId,
+        attempt: u32,
+        trace: Trace,
+        coalesce: Duration,
+    ) -> Self {
+        Self {
+            publisher,
+            turn,
+            attempt,
+            n: 0,
+            trace,
+            coalesce,
+            waiting: String::new(),
+            last_token: None,
+            first_token: None,
+        }
     }
 
     /// Stream sequence of the newest event: the cursor clients see.

@@ -22,7 +22,11 @@ fn output(raw: Raw, tools: &Registry) -> ModelOutput {
         id: call.id,
         name: call.name,
     };
-    ModelOutput { tool_calls: raw.calls.into_iter().map(proposed).collect(), finish: raw.finish, usage: raw.usage }
+    ModelOutput {
+        tool_calls: raw.calls.into_iter().map(proposed).collect(),
+        finish: raw.finish,
+        usage: raw.usage,
+    }
 }
 
 fn reason(failure: &LlmFailure) -> ModelFailure {

@@ -5,8 +5,8 @@ use agent::tool::SideEffect;
 use contract::ids::TurnId;
 use contract::job::Locale;
 use contract::secret::UserToken;
-use shared::runtime::trace::Trace;
 use shared::runtime::digest::sha256_hex;
+use shared::runtime::trace::Trace;
 use shared::store::journal::{self, Call, JournalState};
 
 use crate::app::App;

@@ -7,7 +7,9 @@ use contract::job::{Job, JobKind, Locale};
 use serde_json::{Value, json};
 use shared::runtime::clock;
 use shared::store::audit::AuditRow;
-use shared::store::confirmations::{self, CallVerdict, Decide, Decision, OpenCard, Resolved, Supersede};
+use shared::store::confirmations::{
+    self, CallVerdict, Decide, Decision, OpenCard, Resolved, Supersede,
+};
 use shared::store::messages::Role;
 use shared::store::turns::{HistoryRow, RunChange, SavedRun, Started};
 
@@ -19,10 +21,17 @@ use crate::driver::{Driver, Signals, Stop, Turn};
 /// The text that a bare button sends; not a reason.
 const BARE_DENIALS: [&str; 4] = ["deny", "no", "нет", "отклонить"];
 
-pub(super) async fn decide(turn: Turn, started: Started, mut emitter: Emitter, signals: &mut Signals) -> Result<(), Stop> {
+pub(super) async fn decide(
+    turn: Turn,
+    started: Started,
+    mut emitter: Emitter,
+    signals: &mut Signals,
+) -> Result<(), Stop> {
     let (call, verdict) = match &turn.job.kind {
         JobKind::Deny { tool_call_id } => (tool_call_id.as_deref(), confirmations::Verdict::Deny),
-        JobKind::Confirm { tool_call_id } => (tool_call_id.as_deref(), confirmations::Verdict::Confirm),
+        JobKind::Confirm { tool_call_id } => {
+            (tool_call_id.as_deref(), confirmations::Verdict::Confirm)
+        }
         JobKind::Message | JobKind::Resume => (None, confirmations::Verdict::Deny),
     };
     let reason = reason(&turn.job, verdict);
@@ -43,12 +52,17 @@ pub(super) async fn decide(turn: Turn, started: Started, mut emitter: Emitter, s
             };
             go_on(turn, saved, &card, verdicts, emitter, signals).await
         }
-        Decision::Recorded { card, complete: None } => still_open(&turn, &mut emitter, &card, call, verdict, reason).await,
+        Decision::Recorded { card, complete: None } => {
+            still_open(&turn, &mut emitter, &card, call, verdict, reason).await
+        }
         Decision::AlreadyResolved(resolved) => {
-            refuse(&turn, &mut emitter, ErrorCode::AlreadyResolved, Some(outcome_of(&resolved))).await
+            refuse(&turn, &mut emitter, ErrorCode::AlreadyResolved, Some(outcome_of(&resolved)))
+                .await
         }
         Decision::Expired => expired(&turn, &started, &mut emitter).await,
-        Decision::NonePending => refuse(&turn, &mut emitter, ErrorCode::NoPendingConfirmation, None).await,
+        Decision::NonePending => {
+            refuse(&turn, &mut emitter, ErrorCode::NoPendingConfirmation, None).await
+        }
     }
 }
 
@@ -64,12 +78,14 @@ async fn go_on(
     let mut run = restore(saved)?;
     run.start_turn();
     let result = overall(&verdicts);
-    let Ok(effects) = run.handle(Input::Decided(verdicts.iter().map(call_decision).collect())) else {
+    let Ok(effects) = run.handle(Input::Decided(verdicts.iter().map(call_decision).collect()))
+    else {
         return refuse(&turn, &mut emitter, ErrorCode::CheckpointExpired, None).await;
     };
     let reason = verdicts.iter().find_map(|verdict| verdict.reason.clone());
     let tool_call_ids = verdicts.iter().map(|verdict| verdict.tool_call_id.clone()).collect();
-    let resolved = Event::ConfirmResolved { confirmation_id: card.id, result, reason, tool_call_ids };
+    let resolved =
+        Event::ConfirmResolved { confirmation_id: card.id, result, reason, tool_call_ids };
     emitter.emit(resolved).await?;
     let audit = verdicts.iter().map(|verdict| decision_audit(&turn, card, verdict)).collect();
     Driver::new(turn, run, emitter, audit).drive(effects, signals).await
@@ -99,17 +115,33 @@ async fn still_open(
     let id = call.unwrap_or_default().to_owned();
     let own = CallVerdict { tool_call_id: id.clone(), verdict, reason: reason.clone() };
     let events = vec![
-        Event::ConfirmResolved { confirmation_id: card.id, result, reason, tool_call_ids: vec![id] },
+        Event::ConfirmResolved {
+            confirmation_id: card.id,
+            result,
+            reason,
+            tool_call_ids: vec![id],
+        },
         Event::ConfirmRequired(rest),
         refusal::ended(TurnStatus::Interrupted),
     ];
     let audit = vec![decision_audit(turn, card, &own)];
-    let closing = Closing { run: RunChange::Keep, append_parts: None, status: TurnStatus::Interrupted, events, audit };
+    let closing = Closing {
+        run: RunChange::Keep,
+        append_parts: None,
+        status: TurnStatus::Interrupted,
+        events,
+        audit,
+    };
     refusal::close(turn, emitter, closing).await
 }
 
 /// The user signed in again: the call that found the token expired runs now.
-pub(super) async fn resume(turn: Turn, started: Started, mut emitter: Emitter, signals: &mut Signals) -> Result<(), Stop> {
+pub(super) async fn resume(
+    turn: Turn,
+    started: Started,
+    mut emitter: Emitter,
+    signals: &mut Signals,
+) -> Result<(), Stop> {
     let Some(saved) = &started.checkpoint else {
         return refuse(&turn, &mut emitter, ErrorCode::NoPendingConfirmation, None).await;
     };
@@ -126,7 +158,11 @@ pub(super) async fn resume(turn: Turn, started: Started, mut emitter: Emitter, s
 
 /// A plain message while a run waits: the card is closed as denied, its calls get that as their result.
 /// Changes `started.history` as it changes the stored history.
-pub(super) async fn close_paused_run(turn: &Turn, started: &mut Started, emitter: &mut Emitter) -> Result<Vec<AuditRow>, Stop> {
+pub(super) async fn close_paused_run(
+    turn: &Turn,
+    started: &mut Started,
+    emitter: &mut Emitter,
+) -> Result<Vec<AuditRow>, Stop> {
     let saved = started.checkpoint.take();
     if saved.is_none() && started.attempt == 1 {
         return Ok(Vec::new());
@@ -149,15 +185,19 @@ pub(super) async fn close_paused_run(turn: &Turn, started: &mut Started, emitter
         answer_in_history(started, &saved, answers);
     }
     let Some(card) = card else { return Ok(Vec::new()) };
-    let (result, reason) = if is_late { (Resolution::Expired, "expired") } else { (Resolution::Denied, "superseded") };
+    let (result, reason) =
+        if is_late { (Resolution::Expired, "expired") } else { (Resolution::Denied, "superseded") };
     let tool_call_ids = card.calls.iter().map(|call| call.tool_call_id.clone()).collect();
     let reason = Some(reason.to_owned());
-    emitter.emit(Event::ConfirmResolved { confirmation_id: card.id, result, reason, tool_call_ids }).await?;
+    emitter
+        .emit(Event::ConfirmResolved { confirmation_id: card.id, result, reason, tool_call_ids })
+        .await?;
     Ok(vec![turn.audit("confirmation", if is_late { "expired" } else { "superseded" }, "ok", None)])
 }
 
 fn answer_in_history(started: &mut Started, saved: &SavedRun, answers: Vec<Value>) {
-    let is_paused = |row: &&mut HistoryRow| row.turn_id == Some(saved.turn_id) && row.role == Role::Assistant;
+    let is_paused =
+        |row: &&mut HistoryRow| row.turn_id == Some(saved.turn_id) && row.role == Role::Assistant;
     let row = started.history.iter_mut().rev().find(is_paused);
     if let Some(Value::Array(parts)) = row.and_then(|row| row.parts.as_mut()) {
         parts.extend(answers);
@@ -166,7 +206,10 @@ fn answer_in_history(started: &mut Started, saved: &SavedRun, answers: Vec<Value
 
 async fn expired(turn: &Turn, started: &Started, emitter: &mut Emitter) -> Result<(), Stop> {
     let answers = match &started.checkpoint {
-        Some(saved) => Some((saved.turn_id, Value::Array(answers_of_abandoned(saved, expiry_reason(turn.locale()))?))),
+        Some(saved) => Some((
+            saved.turn_id,
+            Value::Array(answers_of_abandoned(saved, expiry_reason(turn.locale()))?),
+        )),
         None => None,
     };
     let closing = Closing {
@@ -174,23 +217,42 @@ async fn expired(turn: &Turn, started: &Started, emitter: &mut Emitter) -> Resul
         append_parts: answers,
         status: TurnStatus::Failed,
         events: refusal::failure(&turn.job, ErrorCode::CheckpointExpired, TurnStatus::Failed),
-        audit: vec![turn.audit("confirmation", "expired", ErrorCode::CheckpointExpired.as_str(), None)],
+        audit: vec![turn.audit(
+            "confirmation",
+            "expired",
+            ErrorCode::CheckpointExpired.as_str(),
+            None,
+        )],
     };
     refusal::close(turn, emitter, closing).await
 }
 
-async fn refuse(turn: &Turn, emitter: &mut Emitter, code: ErrorCode, extra: Option<Value>) -> Result<(), Stop> {
+async fn refuse(
+    turn: &Turn,
+    emitter: &mut Emitter,
+    code: ErrorCode,
+    extra: Option<Value>,
+) -> Result<(), Stop> {
     let detail = code.text(turn.locale()).to_owned();
     let events = vec![Event::Error { code, detail, extra }, refusal::ended(TurnStatus::Failed)];
     let audit = vec![turn.audit("confirmation", "refused", code.as_str(), None)];
-    let closing = Closing { run: RunChange::Keep, append_parts: None, status: TurnStatus::Failed, events, audit };
+    let closing = Closing {
+        run: RunChange::Keep,
+        append_parts: None,
+        status: TurnStatus::Failed,
+        events,
+        audit,
+    };
     refusal::close(turn, emitter, closing).await
 }
 
 /// Results for the calls of a run that nobody will go on with.
 fn answers_of_abandoned(saved: &SavedRun, reason: &str) -> Result<Vec<Value>, Stop> {
     let answers = restore(saved)?.abandoned(reason);
-    answers.iter().map(|part| serde_json::to_value(part).map_err(|error| Stop::Unavailable(error.into()))).collect()
+    answers
+        .iter()
+        .map(|part| serde_json::to_value(part).map_err(|error| Stop::Unavailable(error.into())))
+        .collect()
 }
 
 fn call_decision(verdict: &CallVerdict) -> CallDecision {
@@ -203,7 +265,10 @@ fn call_decision(verdict: &CallVerdict) -> CallDecision {
 }
 
 fn overall(verdicts: &[CallVerdict]) -> Resolution {
-    let yes = verdicts.iter().filter(|verdict| verdict.verdict == confirmations::Verdict::Confirm).count();
+    let yes = verdicts
+        .iter()
+        .filter(|verdict| verdict.verdict == confirmations::Verdict::Confirm)
+        .count();
     if yes == verdicts.len() {
         Resolution::Confirmed
     } else if yes == 0 {

@@ -15,25 +15,45 @@ use crate::driver::{Stop, Turn, emit::Emitter};
 
 impl Story<'_> {
     /// Nothing of this turn is stored: tells the user why and lets the job go.
-    pub(super) async fn refuse(&self, publisher: Publisher, code: ErrorCode) -> Result<Outcome, Stop> {
+    pub(super) async fn refuse(
+        &self,
+        publisher: Publisher,
+        code: ErrorCode,
+    ) -> Result<Outcome, Stop> {
         info!(code = code.as_str(), "Turn refused: {}", code.as_str());
         let events = failure(self.job, code, TurnStatus::Rejected);
         self.tell_once(publisher, events).await
     }
 
     /// The turn ended before, but its job is still here: the worker died between its last commit and its ack.
-    pub(super) async fn finished(&self, outbox: Value, publisher: Publisher) -> Result<Outcome, Stop> {
-        let events: Vec<Event> = serde_json::from_value(outbox)
-            .map_err(|error| Stop::Unavailable(anyhow::Error::new(error).context("reading an outbox")))?;
+    pub(super) async fn finished(
+        &self,
+        outbox: Value,
+        publisher: Publisher,
+    ) -> Result<Outcome, Stop> {
+        let events: Vec<Event> = serde_json::from_value(outbox).map_err(|error| {
+            Stop::Unavailable(anyhow::Error::new(error).context("reading an outbox"))
+        })?;
         self.tell_once(publisher, events).await
     }
 
     /// The third attempt died, too.
-    pub(super) async fn poisoned(&self, attempt: u32, epoch: i64, publisher: Publisher) -> Result<Outcome, Stop> {
-        error!(attempt, "A job was given up after its workers died; a copy goes to the dead letters");
+    pub(super) async fn poisoned(
+        &self,
+        attempt: u32,
+        epoch: i64,
+        publisher: Publisher,
+    ) -> Result<Outcome, Stop> {
+        error!(
+            attempt,
+            "A job was given up after its workers died; a copy goes to the dead letters"
+        );
         let events = failure(self.job, ErrorCode::WorkerCrashed, TurnStatus::Failed);
-        let outbox = serde_json::to_value(&events).map_err(|error| Stop::Unavailable(error.into()))?;
-        dead_letter::publish(&self.app.bus, self.job, "attempts exhausted").await.map_err(unavailable)?;
+        let outbox =
+            serde_json::to_value(&events).map_err(|error| Stop::Unavailable(error.into()))?;
+        dead_letter::publish(&self.app.bus, self.job, "attempts exhausted")
+            .await
+            .map_err(unavailable)?;
         let commit = Commit {
             conversation: self.job.conversation_id,
             turn: self.job.turn_id,
@@ -58,7 +78,8 @@ impl Story<'_> {
         let (told, attempt) = match tail {
             Some(tail) if tail.event.is_terminal() => return Ok(Outcome::Done),
             Some(tail) => {
-                let told = events.iter().position(|event| *event == tail.event).map_or(0, |at| at + 1);
+                let told =
+                    events.iter().position(|event| *event == tail.event).map_or(0, |at| at + 1);
                 (told, tail.attempt + 1)
             }
             None => (0, 1),
@@ -80,8 +101,13 @@ pub(super) struct Closing {
     pub audit: Vec<shared::store::audit::AuditRow>,
 }
 
-pub(super) async fn close(turn: &Turn, emitter: &mut Emitter, closing: Closing) -> Result<(), Stop> {
-    let outbox = serde_json::to_value(&closing.events).map_err(|error| Stop::Unavailable(error.into()))?;
+pub(super) async fn close(
+    turn: &Turn,
+    emitter: &mut Emitter,
+    closing: Closing,
+) -> Result<(), Stop> {
+    let outbox =
+        serde_json::to_value(&closing.events).map_err(|error| Stop::Unavailable(error.into()))?;
     let commit = Commit {
         cursor: emitter.cursor(),
         run: closing.run,
@@ -100,7 +126,8 @@ pub(super) async fn close(turn: &Turn, emitter: &mut Emitter, closing: Closing) 
 
 /// What a job that waited too long ends with.
 pub(super) fn expired(job: &Job) -> Value {
-    serde_json::to_value(failure(job, ErrorCode::Unavailable, TurnStatus::Rejected)).unwrap_or_default()
+    serde_json::to_value(failure(job, ErrorCode::Unavailable, TurnStatus::Rejected))
+        .unwrap_or_default()
 }
 
 pub(super) fn failure(job: &Job, code: ErrorCode, status: TurnStatus) -> Vec<Event> {
@@ -135,7 +162,9 @@ pub(super) fn file_warnings(job: &Job) -> Vec<Event> {
     let warning = |name: &str| {
         let detail = match locale {
             Locale::Ru => format!("Файл «{name}» принят, но его содержимое не прочитано."),
-            Locale::En => format!("The file \"{name}\" was received, but its content was not read."),
+            Locale::En => {
+                format!("The file \"{name}\" was received, but its content was not read.")
+            }
         };
         Event::Warning { code: ErrorCode::FileUnreadable.as_str().to_owned(), detail }
     };

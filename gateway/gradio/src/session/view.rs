@@ -18,6 +18,8 @@ pub struct View {
     joined: Joined,
     /// Frames that must not overtake the answer to the join. `None`: they need not wait any more.
     waiting: Option<Vec<Output>>,
+    /// The client has been sent a frame.
+    told: bool,
     /// Sequence of the submission's own `queued`.
     queued_seq: Option<u64>,
     /// The conversation as the client knows it.
@@ -64,6 +66,7 @@ impl View {
             registered_at: at,
             joined: Joined::NotYet,
             waiting: Some(Vec::new()),
+            told: false,
             queued_seq: None,
             conversation: None,
             attached: false,
@@ -80,6 +83,9 @@ impl View {
     /// Its gateway asks, and will answer the join at once.
     pub fn join(&mut self, at: Duration) {
         self.joined = Joined::Asked { at };
+        if !self.told {
+            self.waiting.get_or_insert_default();
+        }
     }
 
     /// It was there before the stream.
@@ -96,11 +102,15 @@ impl View {
             Some(waiting) => {
                 waiting.extend(new);
                 if ready {
+                    self.told = !waiting.is_empty();
                     outputs.append(waiting);
                     self.waiting = None;
                 }
             }
-            None => outputs.extend(new),
+            None => {
+                self.told |= !new.is_empty();
+                outputs.extend(new);
+            }
         }
     }
 

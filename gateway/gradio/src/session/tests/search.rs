@@ -38,7 +38,6 @@ struct Client {
     completed: [u32; 2],
     joined: [bool; 2],
     joined_at: [Option<Duration>; 2],
-    resumed: [bool; 2],
     told: [bool; 2],
     seen: Vec<String>,
     closed: bool,
@@ -76,7 +75,6 @@ impl World {
             }
             Step::Resume(turn) => {
                 self.session.resume(id(turn as u128), self.at);
-                self.client.resumed[turn] |= !self.client.closed;
             }
             Step::Wait(ms) => {
                 self.at += Duration::from_millis(ms);
@@ -155,8 +153,7 @@ impl World {
     #[track_caller]
     fn open(&mut self, turn: usize) {
         assert_eq!(self.client.completed[turn], 0, "a frame after the completion of {turn}");
-        if !self.client.told[turn] && !self.client.resumed[turn] {
-            let joined = self.client.joined_at[turn].unwrap_or_default();
+        if let (false, Some(joined)) = (self.client.told[turn], self.client.joined_at[turn]) {
             assert!(self.at >= joined + limits::COMPLETION_AFTER_JOIN, "overtakes the join");
         }
         self.client.told[turn] = true;
