@@ -5,11 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use contract::ids::UserId;
 use contract::secret::UserToken;
 use jsonwebtoken::errors::ErrorKind;
@@ -19,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::http::{self, layers};
 
 /// The authenticated user behind a request. As an extractor it refuses with 401.
 #[derive(Clone, Debug)]
@@ -222,25 +219,6 @@ fn is_user(claims: &Claims) -> bool {
     let Some(typ) = &claims.typ else { return true };
     let allowed = ["user", "access", "bearer", "jwt"];
     typ.as_str().is_some_and(|typ| allowed.iter().any(|name| typ.eq_ignore_ascii_case(name)))
-}
-
-/// The layer around every route: no valid user token, no handler, unless the route is public.
-pub async fn gate(
-    State(app): State<Arc<App>>,
-    path: Option<MatchedPath>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let presented = app.verifier.present(request.headers());
-    let path = path.as_ref().map(MatchedPath::as_str).unwrap_or_default();
-    let open = http::is_public(path, app.config.prefix.as_deref());
-    if !open && !matches!(presented, Presented::Valid(_)) {
-        return Err(ApiError::UNAUTHORIZED);
-    }
-    request.extensions_mut().insert(presented.clone());
-    let mut response = next.run(request).await;
-    layers::mark(&mut response, &presented);
-    Ok(response)
 }
 
 impl FromRequestParts<Arc<App>> for Presented {

@@ -8,6 +8,7 @@ pub mod call;
 pub mod cancel;
 pub mod config;
 pub mod conversations;
+pub mod gate;
 pub mod health;
 pub mod heartbeat;
 pub mod input;
@@ -29,7 +30,6 @@ use contract::limits;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
-use crate::auth;
 
 /// Stock Python clients give up after 5 s; a request that hangs longer than this is answered 503.
 const SHORT_DEADLINE: Duration = Duration::from_secs(15);
@@ -86,7 +86,7 @@ fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route_layer(DefaultBodyLimit::max(limits::JOIN_BODY_BYTES))
         .merge(uploads)
         .merge(probes())
-        .route_layer(from_fn_with_state(app.clone(), auth::gate))
+        .route_layer(from_fn_with_state(app.clone(), gate::gate))
 }
 
 fn gradio() -> Router<Arc<App>> {

@@ -59,8 +59,8 @@ pub fn repair(messages: Vec<Message>) -> Vec<Message> {
         .collect()
 }
 
-/// The newest messages that fit. A call and its results are one unit; the newest user message is always
-/// kept, cut to the budget if it alone is larger.
+/// The newest messages that fit, from a user's message on. A call and its results are one unit; the newest user
+/// message is always kept, cut to the budget if it alone is larger.
 pub fn window(
     turns: &[TurnHistory],
     budget_tokens: usize,
@@ -86,6 +86,10 @@ pub fn window(
             Some(tokens) => room -= tokens,
             None => break,
         }
+    }
+    // Providers want the user to speak first.
+    for unit in units.iter_mut().skip_while(|unit| !unit.kept).take_while(|unit| !unit.is_user()) {
+        unit.kept = false;
     }
     collect(units, user_message_cut, turns.len())
 }
