@@ -25,14 +25,24 @@ pub enum Frame {
     Heartbeat,
     /// No submission of this session is left; the body ends after it.
     Close,
-    /// The session has nothing to tell; the body ends after it.
+    /// The session has nothing to tell; `close_stream` and the end of the body belong to it. Without them a
+    /// JavaScript client would take the stream for open and never open another one.
     SessionNotFound,
 }
 
 impl Frame {
     /// `data: {…}\n\n` and nothing else: Python clients refuse every other line.
     pub fn queue_text(&self) -> String {
-        format!("data: {}\n\n", self.queue_json())
+        let text = format!("data: {}\n\n", self.queue_json());
+        match self {
+            Self::SessionNotFound => text + &Self::Close.queue_text(),
+            Self::Estimation { .. }
+            | Self::Starts { .. }
+            | Self::Generating { .. }
+            | Self::Completed { .. }
+            | Self::Heartbeat
+            | Self::Close => text,
+        }
     }
 
     /// With an `event:` line; `None` for what the plain form does not send.

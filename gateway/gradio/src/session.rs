@@ -213,9 +213,12 @@ impl Session {
         (open && self.is_idle()).then(|| self.end(Frame::Close))
     }
 
-    /// The session is unknown, or has nothing that was not delivered.
-    pub fn not_found(&mut self) -> Option<Frame> {
-        matches!(self.phase, Phase::Fresh).then(|| self.end(Frame::SessionNotFound))
+    /// Nothing has come. A session that was told everything before ends without a word: a JavaScript client
+    /// opens a stream for nothing when the answer to a join arrives after the frames, and would show an error.
+    pub fn nothing(&mut self) -> Option<Frame> {
+        let unknown = self.record == SessionRecord::default();
+        let frame = if unknown { Frame::SessionNotFound } else { Frame::Close };
+        matches!(self.phase, Phase::Fresh).then(|| self.end(frame))
     }
 
     /// A newer reader takes over: this stream ends at once, whatever is pending.

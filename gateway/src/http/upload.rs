@@ -34,6 +34,8 @@ const FILES_PER_UPLOAD: usize = 20;
 const OTHER_PARTS: usize = 20;
 /// Parts that are not files are read over up to this size.
 const OTHER_PART_BYTES: u64 = 64 * 1024;
+/// What follows a refused file is read and thrown away for so long.
+const DRAIN_WITHIN: Duration = Duration::from_secs(3);
 /// A sender that is silent for so long is given up.
 const CHUNK_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -60,9 +62,25 @@ pub async fn upload(
         if paths.len() == FILES_PER_UPLOAD {
             return Err(bad(&format!("At most {FILES_PER_UPLOAD} files in one upload.")));
         }
-        paths.push(store(&app, &caller, &file_name, field).await?);
+        match store(&app, &caller, &file_name, field).await {
+            Ok(path) => paths.push(path),
+            Err(error) => {
+                drain(&mut multipart).await;
+                return Err(error);
+            }
+        }
     }
     Ok(Json(paths))
+}
+
+/// A client that is still sending as the connection closes never reads why.
+async fn drain(multipart: &mut Multipart) {
+    let rest = async {
+        while let Ok(Some(mut field)) = multipart.next_field().await {
+            while let Ok(Some(_)) = field.chunk().await {}
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_WITHIN, rest).await;
 }
 
 /// `GET` or `HEAD /gradio_api/file=<path>` -> the bytes, to be saved and not shown. 403 for every path that

@@ -14,6 +14,7 @@ use contract::ids::{SessionToken, TurnId};
 use contract::job::Locale;
 use contract::limits;
 use futures_util::{FutureExt as _, stream};
+use gradio::frame::Frame;
 use gradio::session::{Input, Opening, Session};
 use shared::bus::control::{self, Asked, Reply, SessionOwner};
 use shared::bus::events::{Stored, TurnBacklog};
@@ -60,7 +61,7 @@ pub fn open(app: &Arc<App>, request: Request) -> Response {
 }
 
 /// A stream with nothing but `frame`.
-pub fn single(form: Form, frame: &gradio::frame::Frame) -> Response {
+pub fn single(form: Form, frame: &Frame) -> Response {
     event_stream(Body::from(outbox::text(form, frame).unwrap_or_default()))
 }
 
@@ -84,7 +85,7 @@ fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
 async fn run(app: Arc<App>, request: Request, sender: mpsc::Sender<Bytes>) {
     let form = if request.only.is_some() { Form::Call } else { Form::Queue };
     let Some((stream, backlog)) = Stream::open(&app, request, &sender).await else {
-        let frame = outbox::text(form, &gradio::frame::Frame::SessionNotFound);
+        let frame = outbox::text(form, &Frame::SessionNotFound);
         let _ = sender.send(Bytes::from(frame.unwrap_or_default())).await;
         return;
     };
@@ -266,14 +267,14 @@ impl Stream {
             self.reading.recheck();
             return false;
         }
-        match (self.session.not_found(), sender.reserve().await) {
-            (Some(frame), Ok(permit)) => {
-                self.outbox.push(frame);
-                self.outbox.write_next(permit, &self.app.bus, &self.request.session).await;
-                true
-            }
-            (_, _) => false,
-        }
+        let (Some(frame), Ok(permit)) = (self.session.nothing(), sender.reserve().await) else {
+            return false;
+        };
+        // Who asks for one submission is told that there is none (any more).
+        let single = self.request.only.is_some();
+        self.outbox.push(if single { Frame::SessionNotFound } else { frame });
+        self.outbox.write_next(permit, &self.app.bus, &self.request.session).await;
+        true
     }
 
     fn wake(&self) -> Instant {

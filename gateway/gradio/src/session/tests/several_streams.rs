@@ -221,3 +221,14 @@ fn a_client_that_hung_up_at_the_close_has_seen_it() {
         join 2 -> Closed { wait_ms: 0 }
     "#]]);
 }
+
+#[test]
+fn a_stream_for_nothing_ends_without_an_error_if_the_session_is_known() {
+    let nothing = |record: SessionRecord| Play::reopened(record, Vec::new()).session.nothing();
+    assert_eq!(nothing(SessionRecord::default()), Some(Frame::SessionNotFound));
+    let record = SessionRecord { watermark: 0, done: vec![id(1)] };
+    assert_eq!(nothing(record), Some(Frame::Close));
+    let mut play = Play::new();
+    play.resume(1);
+    assert_eq!(play.session.nothing(), None);
+}
