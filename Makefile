@@ -1,10 +1,12 @@
 # The two commands of the README are `make demo` and `make test`; the rest are one-liners too.
+target := $(or $(CARGO_TARGET_DIR),target)
+
 .PHONY: demo test bench build fmt lint pure it clients conformance setup clean
 
 demo:            ## the whole system on this machine; Ctrl-C stops it
 	@tests/setup.sh demo
 	@cargo build --quiet --workspace --bins
-	@exec cargo run --quiet -p tests --bin demo
+	@exec $(target)/debug/demo
 
 test: setup      ## everything: Rust, real servers, stock clients
 	cargo build --workspace --bins
@@ -14,7 +16,7 @@ test: setup      ## everything: Rust, real servers, stock clients
 bench:           ## the fleet against the bare model; JSON on standard output
 	@tests/setup.sh demo
 	@cargo build --quiet --profile perf --workspace --bins
-	@target/perf/load
+	@$(target)/perf/load
 
 build:
 	cargo build --workspace --all-targets

@@ -6,6 +6,7 @@ pub mod app;
 pub mod auth;
 pub mod config;
 pub mod error;
+pub mod files;
 pub mod http;
 pub mod submissions;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 
 use crate::app::App;
@@ -22,6 +24,12 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) -> anyhow::Result<()> {
     let (shutdown, grace) = (app.shutdown.clone(), app.config.grace);
     let token = shutdown.token();
     let stopping = token.clone();
+    // A frame is small and must not wait for the acknowledgement of the one before it.
+    let listener = listener.tap_io(|socket| {
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "Can't set TCP_NODELAY: {error}");
+        }
+    });
     let server = axum::serve(listener, http::router(app))
         .with_graceful_shutdown(async move { stopping.cancelled().await });
     let deadline = async {

@@ -2,6 +2,7 @@
 
     python run.py suites [--joins 2000] [--clients 2.7.0,py-2.7.2] [--workers foreign,real] [--keep]
     python run.py conformance [...]
+    python run.py up --workers real       # only starts it all, prints where it is, and waits for Ctrl-C
 
 Prints a table of all suites at the end; exits with 1 if one of them failed.
 """
@@ -10,6 +11,7 @@ import concurrent.futures
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -129,7 +131,20 @@ def run_all(suites, lanes, folder, env):
         return list(pool.map(lambda suite: suite.run(folder, env), suites))
 
 
+def stay_up(stack, worker):
+    if worker == "foreign":
+        stack.start_foreign_workers()
+    else:
+        stack.start_real_workers()
+    shown = {**stack.env(), "DIRECT": " ".join(stack.direct), "ROUND_ROBIN": stack.round_robin, "NGINX": stack.nginx and stack.nginx + PREFIX, "USER_TOKEN": stack.token("alice")}
+    for name, value in shown.items():
+        print(f"export {name}='{value}'", flush=True)
+    signal.pause()
+
+
 def run_with(stack, folder, worker, options):
+    if options.what == "up":
+        stay_up(stack, worker)
     beside, alone = (own_suites if options.what == "suites" else conformance_suites)(stack, worker, options)
     if not beside and not alone:
         return []
@@ -145,7 +160,7 @@ def run_with(stack, folder, worker, options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["suites", "conformance"])
+    parser.add_argument("what", choices=["suites", "conformance", "up"])
     parser.add_argument("--joins", type=int, default=int(os.environ.get("JOINS", "2000")))
     parser.add_argument("--clients", help="e.g. 2.7.0,py-1.14.0")
     parser.add_argument("--workers", default="foreign,real")
@@ -169,6 +184,8 @@ def main():
                     raise Failed(f"{child.name} ended with {child.returncode} while the suites ran\n{stack.tail(child.name)}")
     except Failed as why:
         problem = why
+    except KeyboardInterrupt:
+        return 130
     width = max([len(suite.name) for suite in done] or [0])
     print()
     for suite in done:

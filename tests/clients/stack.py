@@ -160,7 +160,7 @@ class Stack:
             template = string.Template((ROOT / "web/nginx.conf").read_text(encoding="utf-8"))
             text = template.safe_substitute(
                 NGINX_LISTEN=f"127.0.0.1:{port}", NGINX_RUN=run,
-                GATEWAY_SERVERS=" ".join(f"server {address};" for address, _ in self.gateways),
+                GATEWAY_SERVERS=" ".join(f"server {address} max_fails=0;" for address, _ in self.gateways),
             )
             (run / "nginx.conf").write_text(text, encoding="utf-8")
             child = self.spawn("nginx", [program, "-e", "stderr", "-p", run, "-c", run / "nginx.conf"])

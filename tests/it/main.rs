@@ -1,5 +1,6 @@
 //! Whole-system tests; this list is the table of contents.
 #![expect(clippy::disallowed_methods, reason = "tasks of a test end with its runtime")]
+#![expect(clippy::unwrap_used, reason = "what fails here is a failed test")]
 mod approval;
 mod auth;
 mod bad_input;

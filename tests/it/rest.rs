@@ -30,7 +30,7 @@ async fn a_conversation_is_created_listed_archived_and_brought_back() {
     assert_eq!(listed(&list), [""; 0]);
     for filter in ["include_archived=true", "archived_only=true"] {
         let (_, list) = rest.get(&format!("/api/assistant/conversations?{filter}")).await;
-        assert_eq!(listed(&list), [id.clone()], "{filter}");
+        assert_eq!(listed(&list), std::slice::from_ref(&id), "{filter}");
     }
     let (status, _) =
         rest.post(&format!("/api/assistant/conversations/{id}/unarchive"), json!({})).await;

@@ -173,6 +173,11 @@ impl Client {
         assert!(waited.is_ok(), "the stream was not closed: {:?}", self.inbox.trouble());
     }
 
+    /// Ids of all events of which a frame came.
+    pub fn events(&self) -> Vec<String> {
+        self.inbox.events()
+    }
+
     /// Frames without an event: `unexpected_error` and the like.
     pub fn loose_frames(&self) -> Vec<Value> {
         self.inbox.loose()

@@ -86,7 +86,8 @@ impl Model {
         &self.url
     }
 
-    /// The answers to requests whose newest user message contains `phrase`, in this order.
+    /// The answers to requests whose newest user message contains `phrase`, in this order. The latest
+    /// script that fits and still has an answer is followed.
     pub fn on(&self, phrase: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.desk.scripts.lock().unwrap().push(Script { phrase: phrase.to_owned(), replies });
@@ -142,7 +143,7 @@ impl Desk {
         let newest = demo::newest_user_text(body);
         let mut scripts = self.scripts.lock().unwrap();
         let fitting =
-            scripts.iter_mut().find(|s| newest.contains(&s.phrase) && !s.replies.is_empty());
+            scripts.iter_mut().rev().find(|s| newest.contains(&s.phrase) && !s.replies.is_empty());
         if let Some(reply) = fitting.and_then(|script| script.replies.pop_front()) {
             return reply;
         }

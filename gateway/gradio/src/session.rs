@@ -30,8 +30,6 @@ pub struct Session {
     locale: Locale,
     views: BTreeMap<TurnId, View>,
     record: SessionRecord,
-    /// When the `queued` of each turn in `record.done` was stored.
-    done_at: BTreeMap<TurnId, u64>,
     done: BTreeSet<TurnId>,
     /// Taken over from the session's previous stream.
     delivered: BTreeMap<TurnId, u64>,
@@ -109,7 +107,6 @@ impl Session {
             locale,
             views: BTreeMap::new(),
             done: record.done.iter().copied().collect(),
-            done_at: BTreeMap::new(),
             record,
             delivered: delivered.into_iter().map(|d| (d.turn_id, d.seq)).collect(),
             last_frame: Duration::ZERO,
@@ -293,22 +290,19 @@ impl Session {
     /// The watermark moves only over turns that are long past: a `queued` below it may not have arrived here yet.
     fn remember(&mut self, event_id: TurnId, queued: Option<u64>) {
         self.done.insert(event_id);
-        self.record.done.push(event_id);
-        if let Some(seq) = queued {
-            self.done_at.insert(event_id, seq);
-        }
         let pending = self.views.values().map(|view| view.queued_seq().unwrap_or(0)).min();
-        while self.record.done.len() > DONE_KEPT {
-            let oldest = self.record.done[0];
-            match self.done_at.get(&oldest) {
-                Some(seq) if pending.is_none_or(|pending| *seq < pending) => {
-                    self.record.watermark = self.record.watermark.max(*seq);
-                    self.done_at.remove(&oldest);
-                }
-                Some(_) => break,
-                None => {}
+        let record = &mut self.record;
+        record.done_at.resize(record.done.len(), 0);
+        record.done.push(event_id);
+        record.done_at.push(queued.unwrap_or(0));
+        while record.done.len() > DONE_KEPT {
+            let oldest = record.done_at[0];
+            if pending.is_some_and(|pending| oldest >= pending) {
+                break;
             }
-            self.record.done.remove(0);
+            record.watermark = record.watermark.max(oldest);
+            record.done.remove(0);
+            record.done_at.remove(0);
         }
     }
 

@@ -13,11 +13,8 @@ use axum::extract::{Multipart, Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::error_code::ErrorCode;
-use contract::job::FileRef;
 use contract::limits;
 use futures_util::{Stream, stream};
-use serde_json::Value;
 use shared::bus::files::{self, FileError, FileMeta};
 use tokio_util::io::{ReaderStream, StreamReader};
 use uuid::Uuid;
@@ -25,8 +22,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-
-pub mod name;
+use crate::files::name;
 
 /// Files in one request; a message takes fewer, but a client may upload ahead.
 const FILES_PER_UPLOAD: usize = 20;
@@ -115,43 +111,6 @@ pub async fn file(
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
     Ok(response)
-}
-
-/// The files that a message names: Gradio `FileData` objects, or issued paths alone.
-///
-/// `BAD_REQUEST` above `limits::FILES_PER_MESSAGE`, `FILE_UNREADABLE` for the `{}` that the JS client sends
-/// after a failed upload, `NOT_FOUND` for any path that was not issued to this user (URLs included).
-pub async fn resolve_files(
-    app: &App,
-    caller: &Caller,
-    files: &[Value],
-) -> Result<Vec<FileRef>, ErrorCode> {
-    if files.len() > limits::FILES_PER_MESSAGE {
-        return Err(ErrorCode::BadRequest);
-    }
-    let mut resolved = Vec::with_capacity(files.len());
-    for file in files {
-        resolved.push(resolve(app, caller, file).await?);
-    }
-    Ok(resolved)
-}
-
-async fn resolve(app: &App, caller: &Caller, file: &Value) -> Result<FileRef, ErrorCode> {
-    let text = |key: &str| file.get(key).and_then(Value::as_str);
-    let path = file.as_str().or_else(|| text("path")).ok_or(ErrorCode::FileUnreadable)?;
-    if !name::is_issued(path) {
-        return Err(ErrorCode::NotFound);
-    }
-    let found = files::get(&app.bus, path).await.map_err(|error| {
-        tracing::warn!(%error, "Can't look up an upload");
-        ErrorCode::Unavailable
-    })?;
-    let (meta, _) = found.ok_or(ErrorCode::NotFound)?;
-    if meta.owner != caller.user.as_str() {
-        return Err(ErrorCode::NotFound);
-    }
-    let shown = text("orig_name").and_then(name::display).unwrap_or(meta.name);
-    Ok(FileRef { blob: path.to_owned(), name: shown, mime: meta.mime, size: meta.size_bytes })
 }
 
 async fn store(

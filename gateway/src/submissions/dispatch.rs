@@ -18,7 +18,7 @@ use shared::runtime::trace::Trace;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::http::upload;
+use crate::files;
 use crate::submissions::accept::Submission;
 
 /// What is to be done for a queued submission.
@@ -141,7 +141,7 @@ async fn files(app: &App, submission: &Submission) -> Result<Vec<FileRef>, Error
     if submission.call.files.is_empty() {
         return Ok(Vec::new());
     }
-    upload::resolve_files(app, &submission.caller, &submission.call.files).await
+    files::resolve_files(app, &submission.caller, &submission.call.files).await
 }
 
 fn kind(action: &Action) -> JobKind {

@@ -3,7 +3,7 @@ use contract::error_code::ErrorCode;
 use contract::limits::{FILE_BYTES, FILES_PER_MESSAGE};
 use futures_util::stream;
 use gateway::auth::Caller;
-use gateway::http::upload::resolve_files;
+use gateway::files::resolve_files;
 use reqwest::Body;
 use serde_json::{Value, json};
 use tests::token;

@@ -199,6 +199,9 @@ pub struct SessionRecord {
     pub watermark: u64,
     #[serde(default)]
     pub done: Vec<TurnId>,
+    /// Stream sequence of the `queued` of each turn in `done`, in the same order; 0 where it is not known.
+    #[serde(default)]
+    pub done_at: Vec<u64>,
 }
 
 impl Event {

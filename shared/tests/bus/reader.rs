@@ -152,7 +152,7 @@ async fn what_the_record_says_was_delivered_is_not_read_again() {
         write_turn(bus.clone(), address(conversation, &name, turn), (1, Duration::ZERO)).await;
     }
     let nil = uuid::Uuid::nil();
-    let record = SessionRecord { watermark, done: vec![done] };
+    let record = SessionRecord { watermark, done: vec![done], done_at: vec![0] };
     for (n, record) in [(1, SessionRecord::default()), (1, record.clone())] {
         let event = envelope(TurnId(nil), 0, n, Event::Session(record));
         let trace = Trace::default();

@@ -63,7 +63,7 @@ const data = {
     usage: optional({ input_tokens: count, output_tokens: count, steps: count }),
     timings: optional({ queue_ms: count, first_token_ms: optional(count), total_ms: count }),
   },
-  session: { watermark: count, done: list(uuid) },
+  session: { watermark: count, done: list(uuid), done_at: list(count) },
 };
 
 const control = {

@@ -222,7 +222,7 @@ impl World {
     }
 
     fn with_dashboard(&self, id: &str, answer: impl FnOnce(&Value) -> Answer) -> Answer {
-        match self.dashboards.iter().find(|dashboard| dashboard["id"].to_string() == id) {
+        match self.dashboards.iter().find(|dashboard| is_numbered(dashboard, id)) {
             Some(dashboard) => answer(dashboard),
             None => refusal(404, format!("dashboard {id} does not exist")),
         }
@@ -233,7 +233,7 @@ impl World {
         id: &str,
         answer: impl FnOnce(&mut Vec<Value>) -> Answer,
     ) -> Answer {
-        if !self.dashboards.iter().any(|dashboard| dashboard["id"].to_string() == id) {
+        if !self.dashboards.iter().any(|dashboard| is_numbered(dashboard, id)) {
             return refusal(404, format!("dashboard {id} does not exist"));
         }
         let main = || vec![json!({"name": "main", "from_branch": null, "last_commit": "a1b2c3d"})];
@@ -243,4 +243,8 @@ impl World {
 
 fn list(items: &[Value]) -> Value {
     json!({"items": items, "total": items.len()})
+}
+
+fn is_numbered(dashboard: &Value, id: &str) -> bool {
+    id.parse().is_ok_and(|id: u64| dashboard["id"] == id)
 }

@@ -56,15 +56,17 @@ async fn follow(request: reqwest::RequestBuilder, inbox: &Inbox) -> Result<(), S
     }
     let mut body = response.bytes_stream();
     let mut buffer = Vec::new();
-    let mut said_close = false;
     while let Some(piece) = body.next().await {
         buffer.extend_from_slice(&piece.map_err(|e| format!("reading the stream: {e}"))?);
         while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
             let block: Vec<u8> = buffer.drain(..end + 2).collect();
-            said_close |= inbox.take(&String::from_utf8_lossy(&block[..end]));
+            // The stock clients hang up here, too.
+            if inbox.take(&String::from_utf8_lossy(&block[..end])) {
+                return Ok(());
+            }
         }
     }
-    if said_close { Ok(()) } else { Err("the stream ended without close_stream".to_owned()) }
+    Err("the stream ended without close_stream".to_owned())
 }
 
 impl Inbox {
@@ -148,6 +150,10 @@ impl Inbox {
 
     pub fn breach(&self) -> Option<String> {
         self.state.lock().unwrap().breach.clone()
+    }
+
+    pub fn events(&self) -> Vec<String> {
+        self.state.lock().unwrap().turns.keys().cloned().collect()
     }
 
     pub fn loose(&self) -> Vec<Value> {

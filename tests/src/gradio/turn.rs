@@ -18,7 +18,8 @@ impl Turn {
     /// Takes a frame in; says what a stock client would not have understood.
     pub fn take(&mut self, kind: &str, frame: Value, at: Instant) -> Result<(), String> {
         if self.completed.is_some() {
-            return Err(format!("a frame after the completion: {frame}"));
+            let after = self.completed_at.map(|completed| at - completed);
+            return Err(format!("a frame {after:?} after the completion: {frame}"));
         }
         match kind {
             "process_generating" => {
@@ -27,6 +28,7 @@ impl Turn {
                 self.times.push(at);
             }
             "process_completed" => {
+                self.completed_at = Some(at);
                 let last = &frame["output"]["data"][0];
                 if frame["success"] == true && self.values.last() != Some(last) {
                     let seen = self.values.last().cloned();
@@ -36,7 +38,6 @@ impl Turn {
                     ));
                 }
                 self.completed = Some(frame);
-                self.completed_at = Some(at);
             }
             _ => {}
         }

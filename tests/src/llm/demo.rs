@@ -80,14 +80,14 @@ impl<'a> View<'a> {
     fn dashboard(&self) -> Option<u64> {
         let known = |message: &Value| {
             let calls = message["tool_calls"].as_array().into_iter().flatten();
-            let called = calls.filter_map(|call| {
+            let mut called = calls.filter_map(|call| {
                 let arguments = call["function"]["arguments"].as_str()?;
                 let arguments: Value = serde_json::from_str(arguments).ok()?;
                 let id = &arguments["dashboard_id"];
                 id.as_u64().or_else(|| id.as_str()?.parse().ok())
             });
             called
-                .last()
+                .next_back()
                 .or_else(|| (message["role"] == "user").then(|| number_in(&text_of(message)))?)
         };
         number_in(&self.text).or_else(|| self.messages.iter().rev().find_map(known))
@@ -230,14 +230,16 @@ fn value_for(view: &View<'_>, name: &str, required: bool) -> Option<Value> {
 fn fit(value: Value, property: &Value) -> Value {
     let types = property["type"].to_string();
     match value {
-        Value::Number(number) if types.contains("string") && !types.contains("integer") => {
+        Value::Number(ref number) if types.contains("string") && !types.contains("integer") => {
             json!(number.to_string())
         }
-        Value::Array(items) => {
+        Value::Array(ref items) => {
             let inner = property["items"].clone();
-            Value::Array(items.into_iter().map(|item| fit(item, &inner)).collect())
+            Value::Array(items.iter().map(|item| fit(item.clone(), &inner)).collect())
         }
-        other => other,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            value
+        }
     }
 }
 

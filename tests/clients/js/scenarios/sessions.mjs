@@ -53,15 +53,30 @@ export default {
       }),
     );
   },
-  async an_unknown_or_finished_session_is_told_so() {
+  async an_unknown_session_is_told_so() {
+    for (const session of [hash(), "a.*.>", "x".repeat(65)]) {
+      const stream = await Frames.session(session).end();
+      const [first] = stream.list;
+      same([stream.status, first.session_not_found, first.success, first.event_id], [200, true, false, null]);
+      same(stream.kinds(), ["unexpected_error", "close_stream"]);
+    }
+  },
+  async a_finished_session_is_closed_at_once() {
     const session = hash();
-    const lost = (stream) => same([stream.status, stream.list.map((f) => [f.msg, f.session_not_found, f.success, f.event_id])], [200, [["unexpected_error", true, false, null]]]);
-    lost(await Frames.session(session).end());
     await rawJoin(session, "echo");
     await Frames.session(session).end();
-    lost(await Frames.session(session, { base: options.peer }).end());
-    lost(await Frames.session("a.*.>").end());
-    lost(await Frames.session("x".repeat(65)).end());
+    for (const base of bases) same((await Frames.session(session, { base }).end()).kinds(), ["close_stream"]);
+  },
+  async a_stream_for_nothing_does_not_kill_the_client() {
+    // A client that learns of its join after the answer has been streamed opens a stream on which nothing is left. If
+    // that one ends without `close_stream`, the client believes it open for ever, and its next submission hangs.
+    const app = await connect();
+    await ask(app, [msg("echo"), conversation(), null]);
+    await sleep(600);
+    await app.open_stream();
+    await sleep(1200);
+    for (let i = 0; i < 2; i++) same(echoed(await ask(app, [msg(`echo ${i}`), conversation(), null], { timeout: 8000 })).message.text, `echo ${i}`);
+    app.close();
   },
   async without_a_session_hash_it_is_told_too() {
     const answer = await get("/queue/data");
@@ -73,7 +88,7 @@ export default {
     const session = hash();
     const event_id = await rawJoin(session, "slow 8");
     const other = await Frames.session(session, { headers: BOB }).end();
-    same(other.kinds(), ["unexpected_error"]);
+    same(other.kinds(), ["unexpected_error", "close_stream"]);
     const mine = await Frames.session(session, { base: options.peer }).end();
     same(tokens(mine.messages(event_id)).trim().split(" ").length, 8, "words that reached the owner");
   },
@@ -140,15 +155,22 @@ export default {
     let slowest = 0;
     const client = async () => {
       const app = await connect();
+      const running = [];
       while (left-- > 0) {
-        const out = await drain(app.submit("/chat", [msg("echo"), conversation(), null]), { timeout: 15_000 });
-        need(!out.timedOut, `a submission hangs; ${left} joins were left`);
-        completed(out);
-        slowest = Math.max(slowest, out.ms);
-        // The stream closes right after the completion: the next join comes before, at, or after that.
-        const wait = random();
-        if (wait > 0.3) await sleep((wait - 0.3) * (wait > 0.9 ? 500 : 60));
+        const submission = drain(app.submit("/chat", [msg("echo"), conversation(), null]), { timeout: 15_000 }).then((out) => {
+          need(!out.timedOut, `a submission hangs; ${left} joins were left`);
+          slowest = Math.max(slowest, completed(out).ms);
+        });
+        running.push(submission);
+        // The stream closes right after the last completion. The next join comes while another submission is
+        // still running, or as soon as nothing is, or a little later: before, at and after the closing.
+        const dice = random();
+        if (dice < 0.3) await sleep(random() * 350);
+        else await Promise.all(running.splice(0));
+        if (running.length > 2) await running.shift();
+        if (dice > 0.6) await sleep(random() * (dice > 0.9 ? 500 : 40));
       }
+      await Promise.all(running);
       app.close();
     };
     const started = performance.now();

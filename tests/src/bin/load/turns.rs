@@ -90,7 +90,7 @@ impl Caller {
     }
 }
 
-/// When the first token came; an error if the stream does not end with `last`.
+/// When the first token came; an error if the stream ends without `last`. Hangs up there, as stock clients do.
 async fn follow(
     request: reqwest::RequestBuilder,
     is_token: impl Fn(&[u8]) -> bool,
@@ -102,7 +102,6 @@ async fn follow(
     }
     let mut body = response.bytes_stream();
     let mut first = None;
-    let mut ended = false;
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|e| format!("stream: {e}"))?;
         if first.is_none() && piece.split(|byte| *byte == b'\n').any(&is_token) {
@@ -111,9 +110,11 @@ async fn follow(
         if contains(&piece, b"\"type\":\"error\"") {
             return Err(String::from_utf8_lossy(&piece).into_owned());
         }
-        ended |= contains(&piece, last);
+        if contains(&piece, last) {
+            return Ok(first);
+        }
     }
-    if ended { Ok(first) } else { Err("the stream broke off".to_owned()) }
+    Err("the stream broke off".to_owned())
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {

@@ -50,6 +50,9 @@ fn sentence(view: &View<'_>, tool: &str, content: &str) -> String {
     if let Some(items) = find(&parsed, "items").and_then(Value::as_array) {
         return listing(view, tool, items);
     }
+    if let Some(items) = find(&parsed, "capabilities").and_then(Value::as_array) {
+        return listing(view, tool, items);
+    }
     for key in ["deployment_id", "job_id", "task_id", "commit"] {
         if let Some(id) = find(&parsed, key).and_then(Value::as_str) {
             return pick(
@@ -101,12 +104,13 @@ fn problems_found(view: &View<'_>, problems: &[Value]) -> String {
 
 fn listing(view: &View<'_>, tool: &str, items: &[Value]) -> String {
     let lines: Vec<String> =
-        items.iter().take(12).map(|item| format!("- {}", line(view, item))).collect();
+        items.iter().take(20).map(|item| format!("- {}", line(view, item))).collect();
     let head = match tool {
         "search_dashboards" => pick(view, "Всего дашбордов", "Dashboards"),
         "list_branches" => pick(view, "Ветки", "Branches"),
         "list_tasks" => pick(view, "Задачи", "Tasks"),
         "list_environments" => pick(view, "Окружения", "Environments"),
+        "show_capabilities" => pick(view, "Вот что я умею", "This is what I can do"),
         "list_maintenance_events" => pick(view, "Обслуживание", "Maintenance"),
         other => other.to_owned(),
     };

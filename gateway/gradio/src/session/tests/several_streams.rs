@@ -67,7 +67,7 @@ fn a_newer_reader_gets_what_the_older_one_did_not_tell() {
 
 #[test]
 fn a_delivered_turn_is_not_told_again() {
-    let record = SessionRecord { watermark: 5, done: vec![id(2)] };
+    let record = SessionRecord { watermark: 5, done: vec![id(2)], done_at: vec![7] };
     let mut play = Play::reopened(record, Vec::new());
     play.event(1, 5, queued(None)).event(2, 7, queued(None)).event(2, 8, token("x")).wait(1);
     assert!(play.session.is_fresh());
@@ -200,6 +200,28 @@ fn the_watermark_stays_below_what_is_pending() {
 }
 
 #[test]
+fn a_turn_is_remembered_over_any_number_of_streams() {
+    let mut record = SessionRecord::default();
+    for turn in 1..=200_u64 {
+        let mut play = Play::reopened(record, Vec::new());
+        let number = u128::from(turn);
+        play.resume(number).event(number, turn * 10, queued(None)).wait(150);
+        let end = input(number, number, turn * 10 + 1, ended(TurnStatus::Completed, Some("")));
+        let outputs = play.session.handle(end, play.at);
+        let told = outputs.into_iter().find_map(|output| match output {
+            Output::Complete { record, .. } => Some(record),
+            _ => None,
+        });
+        record = told.unwrap();
+        let known = |turn: u64| {
+            turn * 10 <= record.watermark || record.done.contains(&id(u128::from(turn)))
+        };
+        assert!((1..=turn).all(known), "after turn {turn}: {record:?}");
+        assert!(record.done.len() <= 64);
+    }
+}
+
+#[test]
 fn a_client_that_hung_up_at_the_close_has_seen_it() {
     let mut play = Play::new();
     play.resume(1).event(1, 10, queued(None)).wait(150);
@@ -226,7 +248,7 @@ fn a_client_that_hung_up_at_the_close_has_seen_it() {
 fn a_stream_for_nothing_ends_without_an_error_if_the_session_is_known() {
     let nothing = |record: SessionRecord| Play::reopened(record, Vec::new()).session.nothing();
     assert_eq!(nothing(SessionRecord::default()), Some(Frame::SessionNotFound));
-    let record = SessionRecord { watermark: 0, done: vec![id(1)] };
+    let record = SessionRecord { watermark: 0, done: vec![id(1)], done_at: vec![1] };
     assert_eq!(nothing(record), Some(Frame::Close));
     let mut play = Play::new();
     play.resume(1);
