@@ -29,6 +29,11 @@ RETURN (
     ) m
 );
 
+-- Larger than the last one, and than any that a crash of the server may have lost with it.
+CREATE FUNCTION agent_new_epoch(p_last bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT greatest(p_last + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
 -- Starts a turn, or goes on with it. Unless the outcome is `started` or `poisoned`, nothing is written.
 CREATE FUNCTION agent_begin_turn(
     p_turn uuid, p_conversation uuid, p_reference text, p_user text, p_kind text, p_text text, p_files jsonb,
@@ -44,6 +49,9 @@ DECLARE
     v_until timestamptz;
     v_message boolean := p_kind = 'message';
 BEGIN
+    -- Nobody waits for the disk here: until the turn's next commit, which flushes this one too, its job can
+    -- come back and write the same again.
+    PERFORM set_config('synchronous_commit', 'off', true);
     -- One turn of a user begins at a time, so that the count of live ones below stays true.
     PERFORM pg_advisory_xact_lock(hashtextextended(p_user, 1635083369));
     SELECT * INTO v_conversation FROM agent_conversations c WHERE c.id = p_conversation FOR NO KEY UPDATE;
@@ -94,10 +102,11 @@ BEGIN
     END IF;
 
     INSERT INTO leases AS l (conversation_id, turn_id, user_id, owner, epoch, until)
-    VALUES (p_conversation, p_turn, p_user, p_owner, 1, clock_timestamp() + p_ttl_ms * interval '1 millisecond')
+    VALUES (p_conversation, p_turn, p_user, p_owner, agent_new_epoch(0),
+        clock_timestamp() + p_ttl_ms * interval '1 millisecond')
     ON CONFLICT (conversation_id) DO UPDATE SET
-        turn_id = excluded.turn_id, user_id = excluded.user_id, owner = excluded.owner, epoch = l.epoch + 1,
-        until = excluded.until
+        turn_id = excluded.turn_id, user_id = excluded.user_id, owner = excluded.owner,
+        epoch = agent_new_epoch(l.epoch), until = excluded.until
     RETURNING l.epoch INTO lease_epoch;
     INSERT INTO turns AS t (turn_id, conversation_id, user_id, kind, status, attempts, created_at, started_at)
     VALUES (p_turn, p_conversation, p_user, p_kind, 'running', 1, p_now, p_now)

@@ -104,7 +104,7 @@ BEGIN
         RETURN;
     END IF;
     -- Whoever held the lease last, even if it only ran out, writes nothing from here on.
-    UPDATE leases l SET epoch = l.epoch + 1, until = '-infinity' WHERE l.conversation_id = p_conversation;
+    UPDATE leases l SET epoch = agent_new_epoch(l.epoch), until = '-infinity' WHERE l.conversation_id = p_conversation;
     DELETE FROM checkpoints k WHERE k.conversation_id = p_conversation;
     DELETE FROM checkpoint_writes w WHERE w.conversation_id = p_conversation;
     UPDATE confirmations c SET

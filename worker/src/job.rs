@@ -16,7 +16,7 @@ use shared::store::lease;
 use shared::store::turns::{self, BeginTurn, Begun, SavedRun, Started};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, error, info, info_span, warn};
+use tracing::{Instrument as _, debug, error, info, info_span, warn};
 
 use crate::app::App;
 use crate::context;
@@ -97,6 +97,7 @@ impl Story<'_> {
             Publisher::open(bus, job.conversation_id, &job.session, job.turn_id),
             CancelWatch::open(bus, job.turn_id)
         );
+        debug!(elapsed_us = elapsed_us(self.arrived), "Turn begun");
         let begun = begun.map_err(|error| {
             Stop::Unavailable(anyhow::Error::new(error).context("beginning a turn"))
         })?;
@@ -205,6 +206,7 @@ impl Story<'_> {
     ) -> Result<(), Stop> {
         let attempt = started.attempt;
         let (mut emitter, tail) = self.announce(publisher, attempt).await?;
+        debug!(elapsed_us = elapsed_us(self.arrived), "Turn announced");
         let turn = self.bind(&started);
         let mut signals = Signals { cancel, hand_over: self.hand_over.clone() };
         match &started.checkpoint {
@@ -260,6 +262,7 @@ impl Story<'_> {
     ) -> Result<(), Stop> {
         let audit = decision::close_paused_run(&turn, &mut started, &mut emitter).await?;
         let (begin, user_cut) = context::gather(self.app, self.job, &started).await;
+        debug!(elapsed_us = elapsed_us(self.arrived), "Context gathered");
         if user_cut {
             emitter.emit(refusal::cut_warning(begin.locale)).await?;
         }
@@ -322,6 +325,10 @@ impl Story<'_> {
         let first = events::first(&self.app.bus, &filter).await.map_err(unavailable)?;
         Ok(first.map_or(0, |stored| stored.seq))
     }
+}
+
+fn elapsed_us(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn duration_ms(since: Instant) -> u64 {

@@ -1,14 +1,16 @@
 //! `queue/join` takes a submission, `queue/data` streams a session, `queue/status` has nothing to say.
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Bytes, to_bytes};
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use bytes::{Bytes, BytesMut};
 use contract::job::Locale;
 use contract::{limits, subject};
+use futures_util::StreamExt as _;
 use gradio::frame::Frame;
 use gradio::request::{self, Join, Refused, SESSION_HASH_CHARS};
 use serde_json::{Value, json};
@@ -20,6 +22,9 @@ use crate::error::ApiError;
 use crate::submissions::accept::{self, Submission};
 use crate::submissions::outbox::Form;
 use crate::submissions::{session_token, stream};
+
+/// What follows the limit of a body is read for so long.
+const DRAIN_WITHIN: Duration = Duration::from_secs(3);
 
 /// POST `queue/join` -> `{"event_id"}`.
 pub async fn join(
@@ -65,12 +70,26 @@ pub async fn status() -> Json<Value> {
     Json(nothing)
 }
 
-/// The whole body, up to the limit of a join.
+/// The whole body, up to the limit of a join. The rest of a larger one is read and thrown away: a client that is
+/// still sending as the connection closes never reads why.
 pub async fn body(request: Request) -> Result<Bytes, ApiError> {
-    to_bytes(request.into_body(), limits::JOIN_BODY_BYTES).await.map_err(|_| {
-        let detail = format!("The body has more than {} bytes.", limits::JOIN_BODY_BYTES);
-        ApiError::Protocol(StatusCode::PAYLOAD_TOO_LARGE, detail)
-    })
+    let mut chunks = request.into_body().into_data_stream();
+    let mut body = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| too_large())?;
+        if body.len() + chunk.len() > limits::JOIN_BODY_BYTES {
+            let rest = async { while let Some(Ok(_)) = chunks.next().await {} };
+            let _ = tokio::time::timeout(DRAIN_WITHIN, rest).await;
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+fn too_large() -> ApiError {
+    let detail = format!("The body has more than {} bytes.", limits::JOIN_BODY_BYTES);
+    ApiError::Protocol(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
 
 /// Of the languages that the system speaks, the one the client asks for first.

@@ -38,6 +38,8 @@ const OPEN_PAUSE: Duration = Duration::from_millis(250);
 const HANG_UP_WITHIN: Duration = Duration::from_millis(500);
 /// Marks the second claim of a reader, which only older readers obey. The first one is obeyed by all.
 const AGAIN: &str = "again:";
+/// After giving way, a stream sends joins that still ask it on to the newer one for so long.
+const SEND_ON_WITHIN: Duration = Duration::from_millis(20);
 /// A submission that nobody has started is looked after this often.
 const WAITING_CHECK: Duration = Duration::from_secs(20);
 
@@ -321,7 +323,21 @@ impl Stream {
         if let Err(error) = reply.send(&answer).await {
             tracing::warn!(%error, "Can't answer for a session: {error}");
         }
+        if left {
+            self.send_on().await;
+        }
         left
+    }
+
+    /// A join that asked this stream as it gave way asks again, and then the newer one.
+    async fn send_on(&mut self) {
+        let Some(owner) = &mut self.owner else { return };
+        let again = SessionAnswer::Closed { wait_ms: SEND_ON_WITHIN.as_millis() as u64 };
+        while let Ok((ask, reply)) = tokio::time::timeout(SEND_ON_WITHIN, owner.next()).await {
+            if matches!(ask, SessionAsk::Join { .. }) {
+                let _ = reply.send(&again).await;
+            }
+        }
     }
 
     fn yields_to(&self, reader: &str) -> bool {
@@ -395,6 +411,9 @@ impl Stream {
         };
         if let Err(error) = reply.send(&answer).await {
             tracing::warn!(%error, "Can't answer for a closed session: {error}");
+        }
+        if left {
+            self.send_on().await;
         }
         left
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, RecyclingMethod, Runtime, Timeouts,
+    Hook, HookError, Manager, ManagerConfig, QueueMode, RecyclingMethod, Runtime, Timeouts,
 };
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::Executor;
@@ -87,6 +87,8 @@ pub fn hot(config: &Config) -> anyhow::Result<HotPool> {
         .max_size(
             usize::try_from(config.max_connections).context("reading the number of connections")?,
         )
+        // The connection that was used last has its plans in its cache.
+        .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .timeouts(Timeouts {
             wait: Some(config.acquire_timeout),

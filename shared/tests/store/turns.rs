@@ -28,7 +28,8 @@ async fn a_first_message_makes_the_conversation() {
     };
     let begun = started(world.begin_as(&begin).await);
     assert!(begun.new_conversation);
-    assert_eq!((begun.epoch, begun.attempt), (1, 1));
+    assert!(begun.epoch > 0);
+    assert_eq!(begun.attempt, 1);
     assert_eq!((begun.checkpoint, begun.open_card, begun.summary), (None, None, None));
     assert!(begun.history.is_empty());
     let made = world.get(conversation).await;
@@ -47,10 +48,12 @@ async fn a_redelivered_turn_has_one_user_message() {
     let world = World::new().await;
     let (conversation, turn) = (conversation_id(), turn_id());
     let begin = world.message(conversation, turn, "once");
-    assert_eq!(started(world.begin_as(&begin).await).attempt, 1);
+    let first = started(world.begin_as(&begin).await);
+    assert_eq!(first.attempt, 1);
     world.expire(conversation).await;
     let again = started(world.begin_as(&BeginTurn { owner: "worker-2", ..begin.clone() }).await);
-    assert_eq!((again.attempt, again.epoch, again.new_conversation), (2, 2, false));
+    assert_eq!((again.attempt, again.new_conversation), (2, false));
+    assert!(again.epoch > first.epoch);
     assert!(again.history.is_empty(), "a turn's own message is not its history");
     assert_eq!(world.count("SELECT count(*) FROM agent_messages").await, 1);
     assert_eq!(world.get(conversation).await.message_count, 1);
@@ -73,10 +76,10 @@ async fn a_lease_is_held_until_it_expires_or_is_released() {
         "a late renewal brings no released lease back"
     );
     let second = world.live_in(conversation, "b").await;
-    assert_eq!(second.epoch, 2);
+    assert!(second.epoch > live.epoch);
     world.expire(conversation).await;
     let third = world.live_in(conversation, "c").await;
-    assert_eq!(third.epoch, 3);
+    assert!(third.epoch > second.epoch);
     assert!(
         !lease::renew(&world.hot, conversation, second.epoch, Duration::from_secs(9))
             .await
