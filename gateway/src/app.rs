@@ -9,8 +9,8 @@ use shared::store::pool::{self, RowPool};
 
 use crate::auth::Verifier;
 use crate::config::Config;
-use crate::http::conversations::Owners;
 use crate::http::health::Readiness;
+use crate::ownership::Owners;
 
 /// Handlers take `State(app): State<Arc<App>>`.
 pub struct App {

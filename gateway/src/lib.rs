@@ -8,6 +8,7 @@ pub mod config;
 pub mod error;
 pub mod files;
 pub mod http;
+pub mod ownership;
 pub mod submissions;
 
 use std::sync::Arc;

@@ -9,19 +9,14 @@ pub mod outbox;
 pub mod reading;
 pub mod stream;
 
-use std::fmt::Write as _;
-
 use contract::ids::{InvalidId, SessionToken, UserId};
-use ring::digest;
+use shared::runtime::digest::sha256_hex;
 
 /// The subject token of a user's session. Another user's `session_hash` gives another, empty session.
 pub fn session_token(user: &UserId, session_hash: &str) -> Result<SessionToken, InvalidId> {
     let key = format!("{}\0{session_hash}", user.as_str());
-    let hash = digest::digest(&digest::SHA256, key.as_bytes());
-    let mut token = String::with_capacity(32);
-    for byte in hash.as_ref().iter().take(16) {
-        let _ = write!(token, "{byte:02x}");
-    }
+    let mut token = sha256_hex(key.as_bytes());
+    token.truncate(32);
     SessionToken::try_from(token)
 }
 

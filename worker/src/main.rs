@@ -7,7 +7,7 @@ use shared::bus::topology;
 use shared::runtime::env::Env;
 use shared::runtime::shutdown::Shutdown;
 use shared::runtime::telemetry;
-use shared::store::migrate;
+use shared::store::{migrate, turns};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use worker::app::App;
@@ -50,7 +50,7 @@ async fn run(config: Config) -> anyhow::Result<()> {
     let health_listen = config.health_listen.clone();
     let app = App::connect(config, shutdown.clone()).await?;
     verify(&app).await?;
-    llm::tokens::warm();
+    warm(&app).await;
     if let Some(address) = health_listen {
         health::serve(app.clone(), address).await?;
     }
@@ -60,6 +60,15 @@ async fn run(config: Config) -> anyhow::Result<()> {
     drain(&app, &hand_over, timing.drain).await;
     info!("Worker {name} has stopped");
     Ok(())
+}
+
+/// What would make the first turns slow is done before the worker is ready.
+async fn warm(app: &App) {
+    llm::tokens::warm();
+    let connections = app.config.slots.min(app.config.database_pool as usize);
+    if let Err(error) = turns::warm(&app.pool, connections).await {
+        warn!(error = format!("{error:#}"), "Database connections could not be warmed up");
+    }
 }
 
 /// Streams and tables are made by the migration step; here they are only compared.

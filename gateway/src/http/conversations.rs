@@ -1,9 +1,8 @@
-//! `/api/assistant/conversations`: create, list, archive, unarchive; and whose a conversation is.
+//! `/api/assistant/conversations`: create, list, archive, unarchive.
 //!
 //! An id in a path or a parameter is what the client calls the conversation: a UUID, or a name in the
 //! caller's own space. Another user's conversation answers exactly as a missing one: 404.
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -26,11 +25,11 @@ use crate::auth::Caller;
 use crate::error::{ApiError, BadParameter};
 use crate::http::input::{Fields, JsonFields};
 use crate::http::paging::{self, Listed};
+use crate::ownership;
 
 /// How long an archive waits for a live turn that it cancelled.
 const ARCHIVE_WAIT: Duration = Duration::from_secs(5);
 const ARCHIVE_POLL: Duration = Duration::from_millis(50);
-const OWNERS_CACHED: usize = 10_000;
 
 /// A conversation as REST shows it.
 #[derive(Debug, Serialize)]
@@ -134,69 +133,14 @@ pub async fn unarchive(
     Ok(Json(back.ok_or(ApiError::NOT_FOUND)?.into()))
 }
 
-/// The id behind what a client calls a conversation, if the caller may use it: their own, or one that
-/// doesn't exist yet. Call it before anything is published under that id.
-pub async fn conversation_for(
-    app: &App,
-    caller: &Caller,
-    reference: &str,
-) -> Result<ConversationId, ErrorCode> {
-    let id = id_of(&caller.user, reference).map_err(|_| ErrorCode::BadRequest)?;
-    let is_name = reference.parse::<ConversationId>().is_err();
-    if is_name {
-        return Ok(id);
-    }
-    let owner = match app.owners.owner(id) {
-        Some(owner) => Some(owner),
-        None => conversations::owner_of(&app.rows, id).await.map_err(|error| {
-            tracing::error!(conversation.id = %id, %error, "Can't look up the owner of conversation {id}");
-            ErrorCode::Unavailable
-        })?,
-    };
-    let Some(owner) = owner else { return Ok(id) };
-    app.owners.remember(id, &owner);
-    if owner == caller.user { Ok(id) } else { Err(ErrorCode::NotFound) }
-}
-
-/// As [`conversation_for`] for a REST route: names what is wrong with the id.
+/// The id behind a path's or a parameter's reference; names what is wrong with it.
 pub fn parse_reference(user: &UserId, reference: &str) -> Result<ConversationId, ApiError> {
     if reference.is_empty() {
         return Err(ApiError::NOT_FOUND);
     }
-    id_of(user, reference).map_err(|reason| {
+    ownership::id_of(user, reference).map_err(|reason| {
         ApiError::Parameters(vec![BadParameter::path("id", "conversation_id", reason)])
     })
-}
-
-/// The nil id is the place of session records, never of a conversation.
-fn id_of(user: &UserId, reference: &str) -> Result<ConversationId, String> {
-    let id = ConversationId::from_reference(user, reference).map_err(|error| error.to_string())?;
-    if id.0.is_nil() { Err("a conversation can't have the nil id".to_owned()) } else { Ok(id) }
-}
-
-/// Who owns which conversation. An owner never changes, so an entry is never wrong; the number is bounded.
-#[derive(Default)]
-pub struct Owners(Mutex<Generations>);
-
-#[derive(Default)]
-struct Generations {
-    young: HashMap<ConversationId, UserId>,
-    old: HashMap<ConversationId, UserId>,
-}
-
-impl Owners {
-    pub fn owner(&self, id: ConversationId) -> Option<UserId> {
-        let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.young.get(&id).or_else(|| generations.old.get(&id)).cloned()
-    }
-
-    pub fn remember(&self, id: ConversationId, owner: &UserId) {
-        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if generations.young.len() >= OWNERS_CACHED {
-            generations.old = std::mem::take(&mut generations.young);
-        }
-        generations.young.entry(id).or_insert_with(|| owner.clone());
-    }
 }
 
 impl From<Conversation> for ConversationView {
@@ -245,6 +189,3 @@ async fn cancel(app: &App, turn: TurnId, user: &UserId) -> TurnId {
     }
     turn
 }
-
-#[cfg(test)]
-mod tests;

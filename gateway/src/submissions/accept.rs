@@ -14,13 +14,13 @@ use shared::bus::control::{self, Asked};
 use shared::bus::events;
 use shared::runtime::clock;
 use shared::runtime::trace::Trace;
-use shared::store::conversations;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::ownership::conversation_for;
 use crate::submissions::attach::{self, Found};
 use crate::submissions::dispatch::{self, Work};
 use crate::submissions::session_token;
@@ -171,31 +171,8 @@ async fn plan(app: &App, submission: &Submission) -> Plan {
 
 /// The conversation's id, if it is the caller's or nobody's so far.
 async fn conversation(app: &App, submission: &Submission) -> Result<ConversationId, ErrorCode> {
-    let user = &submission.caller.user;
-    let Some(reference) = &submission.call.conversation else {
-        return Ok(ConversationId(Uuid::new_v4()));
-    };
-    let id = ConversationId::from_reference(user, reference).map_err(|_| ErrorCode::BadRequest)?;
-    let is_name = reference.parse::<ConversationId>().is_err();
-    if is_name {
-        return Ok(id);
-    }
-    if id.0.is_nil() {
-        return Err(ErrorCode::BadRequest);
-    }
-    let owner = match app.owners.owner(id) {
-        Some(owner) => Some(owner),
-        None => conversations::owner_of(&app.rows, id).await.map_err(|error| {
-            tracing::error!(conversation.id = %id, %error, "Can't tell whose conversation {id} is: {error}");
-            ErrorCode::Unavailable
-        })?,
-    };
-    match owner {
-        Some(owner) if owner == *user => {
-            app.owners.remember(id, &owner);
-            Ok(id)
-        }
-        Some(_) => Err(ErrorCode::NotFound),
-        None => Ok(id),
+    match &submission.call.conversation {
+        Some(reference) => conversation_for(app, &submission.caller.user, reference).await,
+        None => Ok(ConversationId(Uuid::new_v4())),
     }
 }

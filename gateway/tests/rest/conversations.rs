@@ -1,7 +1,7 @@
 //! Create, list, archive, unarchive; one user never sees another's.
 use contract::error_code::ErrorCode;
 use gateway::auth::Caller;
-use gateway::http::conversations::conversation_for;
+use gateway::ownership::conversation_for;
 use serde_json::{Value, json};
 
 use crate::stand::Stand;
@@ -140,7 +140,7 @@ async fn a_submission_may_use_its_users_conversations_and_new_ids_only() {
     let hers = stand.conversation("anna").await;
     let (anna, boris) = (stand.caller("anna"), stand.caller("boris"));
     let asked = async |caller: &Caller, reference: &str| {
-        conversation_for(&stand.app, caller, reference).await.map(|id| id.to_string())
+        conversation_for(&stand.app, &caller.user, reference).await.map(|id| id.to_string())
     };
     let new = "0199aaaa-0000-7000-8000-000000000001";
     // Twice: once asked of the database, once of the cache.

@@ -173,7 +173,9 @@ impl ErrorCode {
             Self::LoopDetected => "The assistant went round in circles and was stopped.",
             Self::WorkerCrashed => "The answer failed several times and was given up.",
             Self::Unavailable => "The service can't be reached. Try again in a moment.",
-            Self::BadRequest => "The request could not be understood.",
+            Self::BadRequest => {
+                "The request could not be understood: it needs a text or up to 5 files, and a conversation id of at most 128 characters."
+            }
             Self::Internal => "Something went wrong. Try again.",
             Self::ToolFailure => "The operation failed.",
             Self::InvalidArguments => "The operation was called with wrong arguments.",
@@ -205,7 +207,9 @@ impl ErrorCode {
             Self::LoopDetected => "Ассистент зациклился и был остановлен.",
             Self::WorkerCrashed => "Ответ несколько раз сорвался и был прекращён.",
             Self::Unavailable => "Сервис недоступен. Попробуйте чуть позже.",
-            Self::BadRequest => "Запрос не удалось понять.",
+            Self::BadRequest => {
+                "Запрос не удалось понять: нужен текст или не больше 5 файлов и идентификатор диалога не длиннее 128 символов."
+            }
             Self::Internal => "Что-то пошло не так. Попробуйте ещё раз.",
             Self::ToolFailure => "Операция не удалась.",
             Self::InvalidArguments => "Операция вызвана с неверными параметрами.",

@@ -208,6 +208,40 @@ pub async fn begin(pool: &HotPool, begin: &BeginTurn<'_>) -> Result<Begun, Error
     }
 }
 
+/// Plans the statement of [`begin`] on so many connections, so that the first turns don't wait for that.
+/// Writes nothing.
+pub async fn warm(pool: &HotPool, connections: usize) -> Result<(), Error> {
+    let mut held = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        held.push(pool.get().await?);
+    }
+    let (turn, conversation, now) = (Uuid::nil(), Uuid::nil(), OffsetDateTime::UNIX_EPOCH);
+    let (nobody, files, lease_ms) = ("warm-up", sanitize::files(&[]), 1_000_i64);
+    let params: [&(dyn ToSql + Sync); 14] = [
+        &turn,
+        &conversation,
+        &None::<&str>,
+        &nobody,
+        &"message",
+        &"",
+        &files,
+        &"",
+        &nobody,
+        &lease_ms,
+        &1_i32,
+        &1_i32,
+        &HISTORY_ROWS,
+        &now,
+    ];
+    for client in &held {
+        client.batch_execute("BEGIN").await?;
+        let statement = client.prepare_cached(BEGIN).await?;
+        client.query_one(&statement, &params).await?;
+        client.batch_execute("ROLLBACK").await?;
+    }
+    Ok(())
+}
+
 /// One transaction in one statement, fenced by (conversation, epoch).
 pub async fn commit(pool: &HotPool, commit: &Commit) -> Result<(), CommitError> {
     let (change, run) = match &commit.run {

@@ -31,7 +31,7 @@ async fn after_a_takeover_nothing_is_written() {
     world.expire(conversation).await;
     let begin = world.message(conversation, stale.turn, "a");
     let taken = crate::world::started(world.begin_as(&begin).await);
-    assert_eq!(taken.epoch, stale.epoch + 1);
+    assert!(taken.epoch > stale.epoch);
     refused_everywhere(&world, &stale).await;
     world.end(&Live { epoch: taken.epoch, ..stale }, "the new holder's answer").await;
     refused_everywhere(&world, &stale).await;

@@ -44,6 +44,20 @@ async fn a_first_message_makes_the_conversation() {
 }
 
 #[tokio::test]
+async fn warming_up_writes_nothing() {
+    let world = World::new().await;
+    turns::warm(&world.hot, 4).await.unwrap();
+    let rows = world
+        .count(
+            "SELECT (SELECT count(*) FROM turns) + (SELECT count(*) FROM leases) \
+            + (SELECT count(*) FROM agent_conversations) + (SELECT count(*) FROM agent_messages)",
+        )
+        .await;
+    assert_eq!(rows, 0);
+    world.live("a").await;
+}
+
+#[tokio::test]
 async fn a_redelivered_turn_has_one_user_message() {
     let world = World::new().await;
     let (conversation, turn) = (conversation_id(), turn_id());
@@ -118,7 +132,8 @@ async fn of_racing_workers_one_starts() {
         let won = begins.iter().filter(|begun| matches!(begun, Begun::Started(_))).count();
         let held = begins.iter().filter(|begun| **begun == Begun::LeaseHeld).count();
         assert_eq!((won, held), (1, 15));
-        lease::release(&world.hot, conversation, if existing { 2 } else { 1 }).await.unwrap();
+        let winner = begins.into_iter().find(|begun| matches!(begun, Begun::Started(_)));
+        lease::release(&world.hot, conversation, started(winner.unwrap()).epoch).await.unwrap();
     }
 }
 
@@ -132,14 +147,15 @@ async fn a_turn_that_dies_too_often_is_poisoned() {
         assert_eq!(world.begin_as(&begin).await, Begun::LeaseHeld, "a refusal is no attempt");
         world.expire(conversation).await;
     }
-    assert_eq!(world.begin_as(&begin).await, Begun::Poisoned { attempt: 4, epoch: 4 });
+    let begun = world.begin_as(&begin).await;
+    let Begun::Poisoned { attempt: 4, epoch } = begun else { panic!("{begun:?}") };
     let outbox = json!([{"type": "turn_end"}]);
     let failure = Commit {
-        epoch: 4,
+        epoch,
         assistant: Some(AssistantRow { finish: Finish::Failed, ..answer_row("") }),
         finish: Some((TurnStatus::Failed, outbox.clone())),
         release_lease: true,
-        ..commit(&crate::world::Live { conversation, turn, epoch: 4 })
+        ..commit(&crate::world::Live { conversation, turn, epoch })
     };
     world.commit(failure).await.unwrap();
     assert_eq!(world.begin_as(&begin).await, Begun::Finished { outbox });

@@ -1,4 +1,6 @@
 //! The cache of owners.
+use uuid::Uuid;
+
 use super::*;
 
 #[test]
