@@ -22,6 +22,10 @@ const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
 /// A lagging replica may not have the job yet that closed the gate.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// How the server words the limit of one subject. Only used where no holder is found: the wording is no contract.
+const GATE_CLOSED: &str = "per subject";
+const GATE_TRIES: u32 = 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The same turn had been accepted before.
@@ -56,14 +60,15 @@ pub async fn publish(bus: &Bus, job: &Job, trace: &Trace) -> Result<Accepted, Jo
     }
     let (subject, id) = (subject::job(job.conversation_id), job.turn_id.to_string());
     let mut patience = Patience::new(PUBLISH_PATIENCE);
-    let mut seen_no_holder = false;
+    let mut without_holder = 0;
     loop {
         let headers = publish::headers(&id, trace);
         let to = Subject::from(subject.as_str());
         match publish::once(bus, to, headers, payload.clone()).await {
             Ok(stored) => return Ok(Accepted { duplicate: stored.duplicate }),
             Err(Error::TooLarge) => return Err(JobRefused::TooLarge),
-            Err(Error::Refused { code: LIMIT_REACHED, .. }) => {
+            Err(Error::Refused { code: LIMIT_REACHED, text }) => {
+                let is_gate = text.contains(GATE_CLOSED);
                 match holder(bus, &subject).await.map_err(unavailable)? {
                     Some(holder) if holder == Holder::Turn(job.turn_id) => {
                         return Ok(Accepted { duplicate: true });
@@ -72,9 +77,12 @@ pub async fn publish(bus: &Bus, job: &Job, trace: &Trace) -> Result<Accepted, Jo
                         return Err(JobRefused::Busy { turn_id: Some(turn) });
                     }
                     Some(Holder::Unknown) => return Err(JobRefused::Busy { turn_id: None }),
-                    None if seen_no_holder => return Err(JobRefused::Full),
-                    // The holder may have ended between the two questions.
-                    None => seen_no_holder = true,
+                    // The holder may have ended between the two questions, under many contenders again and again.
+                    None if without_holder < if is_gate { GATE_TRIES } else { 1 } => {
+                        without_holder += 1
+                    }
+                    None if is_gate => return Err(JobRefused::Busy { turn_id: None }),
+                    None => return Err(JobRefused::Full),
                 }
             }
             // With the stream missing, trying on helps nobody.

@@ -43,6 +43,38 @@ async fn racing_submissions_have_one_winner_per_conversation() {
     assert_eq!(jobs::backlog(&bus).await.unwrap(), 20);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_opens_and_closes_all_the_time_is_never_a_full_queue() {
+    let (_server, bus) = Server::ready().await;
+    let contested = conversation();
+    let mut racers = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let bus = bus.clone();
+        racers.spawn(async move {
+            let mut outcomes = Vec::new();
+            for _ in 0..15 {
+                outcomes.push(submit(&bus, &job(contested)).await);
+            }
+            outcomes
+        });
+    }
+    let mut puller = Puller::new(&bus);
+    let acking = async {
+        loop {
+            if let Ok(Some(delivery)) = puller.pull(Duration::from_secs(5)).await {
+                delivery.ack.ack().await.unwrap();
+            }
+        }
+    };
+    let outcomes = tokio::select! {
+        outcomes = within(60, racers.join_all()) => outcomes,
+        () = acking => unreachable!(),
+    };
+    for outcome in outcomes.into_iter().flatten() {
+        assert!(matches!(outcome, Ok(_) | Err(JobRefused::Busy { .. })), "{outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn submitting_again_is_harmless() {
     let (_server, bus) = Server::ready().await;
