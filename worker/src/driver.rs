@@ -24,7 +24,7 @@ use crate::driver::emit::Emitter;
 use crate::driver::tool::CallScope;
 use crate::llm::Completion;
 
-mod commit;
+pub mod commit;
 pub mod emit;
 mod model;
 pub mod tool;

@@ -6,7 +6,7 @@ use agent::input::ToolOutcome;
 use contract::error_code::ErrorCode;
 use contract::event::{Card, CardCall, Event, Timings, TurnEnd, TurnStatus};
 use contract::ids::{ConfirmationId, TurnId};
-use contract::job::Locale;
+use contract::job::{Job, Locale};
 use contract::limits;
 use serde_json::{Value, json};
 use shared::runtime::clock;
@@ -193,25 +193,30 @@ impl Turn {
     }
 
     pub fn empty_commit(&self) -> Commit {
-        Commit {
-            conversation: self.job.conversation_id,
-            turn: self.job.turn_id,
-            epoch: self.epoch,
-            cursor: 0,
-            run: RunChange::Keep,
-            assistant: None,
-            append_parts: None,
-            card: None,
-            finish: None,
-            audit: Vec::new(),
-            release_lease: false,
-            now: clock::now(),
-        }
+        empty_commit(&self.job, self.epoch)
     }
 
     /// The conversation as the client knows it.
     pub fn thread_id(&self) -> String {
         self.job.conversation_ref.clone().unwrap_or_else(|| self.job.conversation_id.to_string())
+    }
+}
+
+/// Changes nothing yet; the fence of every commit of a turn.
+pub fn empty_commit(job: &Job, epoch: i64) -> Commit {
+    Commit {
+        conversation: job.conversation_id,
+        turn: job.turn_id,
+        epoch,
+        cursor: 0,
+        run: RunChange::Keep,
+        assistant: None,
+        append_parts: None,
+        card: None,
+        finish: None,
+        audit: Vec::new(),
+        release_lease: false,
+        now: clock::now(),
     }
 }
 

@@ -6,11 +6,11 @@ use contract::text;
 use serde_json::Value;
 use shared::bus::dead_letter;
 use shared::bus::events::Publisher;
-use shared::runtime::clock;
 use shared::store::turns::{self, Commit, RunChange};
 use tracing::{error, info};
 
 use super::{Outcome, Story, unavailable};
+use crate::driver::commit::empty_commit;
 use crate::driver::{Stop, Turn, emit::Emitter};
 
 impl Story<'_> {
@@ -55,18 +55,11 @@ impl Story<'_> {
             .await
             .map_err(unavailable)?;
         let commit = Commit {
-            conversation: self.job.conversation_id,
-            turn: self.job.turn_id,
-            epoch,
             cursor: publisher.last_seq(),
             run: RunChange::Clear,
-            assistant: None,
-            append_parts: None,
-            card: None,
             finish: Some((TurnStatus::Failed, outbox)),
-            audit: Vec::new(),
             release_lease: true,
-            now: clock::now(),
+            ..empty_commit(self.job, epoch)
         };
         turns::commit(&self.app.pool, &commit).await?;
         self.tell_once(publisher, events).await
