@@ -1,4 +1,4 @@
-//! What interrupts: a cancel, and the talk between the gateways that serve one session.
+//! What interrupts: a cancel, the talk between the gateways that serve one session, and that of operators with workers.
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TurnId;
@@ -38,4 +38,56 @@ pub struct Delivered {
     pub turn_id: TurnId,
     /// Stream sequence of the last event that became a frame.
     pub seq: u64,
+}
+
+/// Request on `agent.v1.wk.all` (core NATS) to every worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum WorkerAsk {
+    /// How are you? Every worker answers.
+    Report,
+    /// To the workers of this name: do what you do on SIGTERM.
+    Drain {
+        worker: String,
+        /// A name for the log.
+        by: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum WorkerAnswer {
+    Report(WorkerReport),
+    /// The last word of a worker that was asked to drain: nothing runs there any more.
+    Drained {
+        worker: String,
+        /// Turns given back for another worker to go on with.
+        handed_over: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// The name in its leases.
+    pub worker: String,
+    pub version: String,
+    pub slots: u64,
+    /// Jobs in hand.
+    pub running: u64,
+    pub draining: bool,
+    /// RFC 3339, UTC, as the other one.
+    pub started_at: String,
+    /// The worker's clock as it answers.
+    pub clock: String,
+    pub settings: WorkerSettings,
+}
+
+/// What must agree with the consumer and with other workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerSettings {
+    pub ack_wait_ms: u64,
+    pub lease_ms: u64,
+    pub heartbeat_ms: u64,
+    pub drain_ms: u64,
+    pub database_pool: u64,
 }

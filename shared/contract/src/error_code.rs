@@ -14,6 +14,8 @@ pub enum ErrorCode {
     AlreadyResolved,
     NoPendingConfirmation,
     ConversationBusy,
+    /// The `client_message_id` was used before, for something else.
+    IdempotencyConflict,
     UserBusy,
     QueueFull,
     NotFound,
@@ -37,7 +39,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Unauthorized,
         Self::Forbidden,
         Self::LlmUnavailable,
@@ -46,6 +48,7 @@ impl ErrorCode {
         Self::AlreadyResolved,
         Self::NoPendingConfirmation,
         Self::ConversationBusy,
+        Self::IdempotencyConflict,
         Self::UserBusy,
         Self::QueueFull,
         Self::NotFound,
@@ -73,6 +76,7 @@ impl ErrorCode {
             Self::AlreadyResolved => "ALREADY_RESOLVED",
             Self::NoPendingConfirmation => "NO_PENDING_CONFIRMATION",
             Self::ConversationBusy => "CONVERSATION_BUSY",
+            Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
             Self::UserBusy => "USER_BUSY",
             Self::QueueFull => "QUEUE_FULL",
             Self::NotFound => "NOT_FOUND",
@@ -97,7 +101,10 @@ impl ErrorCode {
             Self::Unauthorized => 401,
             Self::Forbidden | Self::Denied => 403,
             Self::NotFound => 404,
-            Self::ConversationBusy | Self::AlreadyResolved | Self::NoPendingConfirmation => 409,
+            Self::ConversationBusy
+            | Self::IdempotencyConflict
+            | Self::AlreadyResolved
+            | Self::NoPendingConfirmation => 409,
             Self::CheckpointExpired => 410,
             Self::FileTooLarge => 413,
             Self::FileType | Self::FileUnreadable => 415,
@@ -129,6 +136,7 @@ impl ErrorCode {
             | Self::CheckpointExpired
             | Self::AlreadyResolved
             | Self::NoPendingConfirmation
+            | Self::IdempotencyConflict
             | Self::NotFound
             | Self::FileTooLarge
             | Self::FileType
@@ -162,6 +170,7 @@ impl ErrorCode {
             Self::AlreadyResolved => "This confirmation was already answered.",
             Self::NoPendingConfirmation => "Nothing here waits for a confirmation.",
             Self::ConversationBusy => "An answer is still being written in this conversation.",
+            Self::IdempotencyConflict => "This message id was already used for another message.",
             Self::UserBusy => "You have too many answers running. Wait for one to end.",
             Self::QueueFull => "The service is full. Try again in a moment.",
             Self::NotFound => "Not found.",
@@ -196,6 +205,9 @@ impl ErrorCode {
             Self::AlreadyResolved => "На это подтверждение уже ответили.",
             Self::NoPendingConfirmation => "Здесь ничего не ждёт подтверждения.",
             Self::ConversationBusy => "В этом диалоге ещё пишется ответ.",
+            Self::IdempotencyConflict => {
+                "Этот идентификатор сообщения уже использован для другого сообщения."
+            }
             Self::UserBusy => "У вас слишком много одновременных ответов. Дождитесь одного из них.",
             Self::QueueFull => "Сервис перегружен. Попробуйте чуть позже.",
             Self::NotFound => "Не найдено.",

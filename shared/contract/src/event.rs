@@ -109,6 +109,10 @@ pub struct Queued {
     /// An `attach` submission shows events of this turn, from after this cursor on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attach: Option<Attach>,
+    /// Of what was asked, for submissions with a `client_message_id`: the same id with another digest is refused.
+    /// With `attach`, the turn that is shown was asked for before: who cancels this submission stops that turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,10 @@ use crate::limits;
 
 /// Namespace of named conversations (`ConversationId::named`).
 const CONVERSATION_NAMES: Uuid = Uuid::from_u128(0x6ba7_b815_9dad_11d1_80b4_0061_6765_6e74);
+/// Namespace of turns that a client gave an id (`TurnId::of_message`).
+const CLIENT_MESSAGES: Uuid = Uuid::from_u128(0x6ba7_b816_9dad_11d1_80b4_0061_6765_6e74);
+/// Namespace of conversations that nobody named (`TurnId::new_conversation`).
+const NEW_CONVERSATIONS: Uuid = Uuid::from_u128(0x6ba7_b817_9dad_11d1_80b4_0061_6765_6e74);
 
 macro_rules! uuid_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -42,7 +46,8 @@ uuid_id!(
     ConversationId
 );
 uuid_id!(
-    /// One user message and everything until its answer (UUID v7). Also the job's id and the Gradio `event_id`.
+    /// One user message and everything until its answer. Also the job's id and the Gradio `event_id`. UUID v7, or
+    /// v5 where the client gave the message an id.
     TurnId
 );
 uuid_id!(
@@ -78,6 +83,32 @@ impl ConversationId {
         }
         let key = format!("{}\0{reference}", user.as_str());
         Ok(Self(Uuid::new_v5(&CONVERSATION_NAMES, key.as_bytes())))
+    }
+}
+
+/// What a client calls one message of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientMessage<'a> {
+    pub user: &'a UserId,
+    /// The conversation as the client calls it; empty for a new one.
+    pub conversation: &'a str,
+    /// Without control characters.
+    pub id: &'a str,
+    /// How many submissions under this id were refused before anything of them was started.
+    pub refusals: u32,
+}
+
+impl TurnId {
+    /// The same message is the same turn, wherever and whenever it is submitted.
+    pub fn of_message(message: ClientMessage<'_>) -> Self {
+        let ClientMessage { user, conversation, id, refusals } = message;
+        let key = format!("{}\0{conversation}\0{id}\0{refusals}", user.as_str());
+        Self(Uuid::new_v5(&CLIENT_MESSAGES, key.as_bytes()))
+    }
+
+    /// The conversation that a turn starts when its client named none.
+    pub fn new_conversation(self) -> ConversationId {
+        ConversationId(Uuid::new_v5(&NEW_CONVERSATIONS, self.0.as_bytes()))
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod control;
 pub mod error_code;
 pub mod event;
+pub mod file_type;
 pub mod ids;
 pub mod job;
 pub mod limits;

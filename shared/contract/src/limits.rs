@@ -8,6 +8,9 @@ pub const TRUNCATION_MARK: &str = "[...truncated]";
 pub const SENTENCE_WINDOW_CHARS: usize = 1_000;
 pub const TITLE_GRAPHEMES: usize = 60;
 pub const CONVERSATION_NAME_CHARS: usize = 128;
+pub const CLIENT_MESSAGE_ID_CHARS: usize = 128;
+/// The same submission of the same session within this time may be the repeat of one whose answer was lost.
+pub const REPEAT_WINDOW: Duration = Duration::from_secs(5);
 pub const HISTORY_TOKENS: usize = 4_000;
 
 pub const FILE_BYTES: u64 = 10 * 1024 * 1024;
@@ -44,3 +47,13 @@ pub const CLOSE_SETTLE: Duration = Duration::from_millis(250);
 pub const CLOSE_LINGER: Duration = Duration::from_secs(3);
 /// A job older than this is not started.
 pub const JOB_EXPIRY: Duration = Duration::from_secs(60 * 60);
+
+/// Defaults of a worker; what must agree with them is in docs/operations.md.
+pub const LEASE: Duration = Duration::from_secs(15);
+pub const HEARTBEAT: Duration = Duration::from_secs(4);
+pub const DRAIN: Duration = Duration::from_secs(25);
+pub const WORKER_CONNECTIONS: u32 = 16;
+pub const GATEWAY_CONNECTIONS: u32 = 10;
+/// HS256 with a shorter key can be guessed.
+pub const JWT_SECRET_BYTES: usize = 32;
+pub const SERVICE_SECRET_BYTES: usize = 16;

@@ -13,6 +13,8 @@ pub const EVENTS_ALL: &str = "agent.v1.ev.*.*.*";
 pub const LIVE_DESTINATION: &str = "agent.v1.live.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}";
 pub const CANCELS_ALL: &str = "agent.v1.ctl.cancel.*";
 pub const DEAD_LETTERS_ALL: &str = "agent.v1.dlq.*";
+/// Requests of operators to all workers (core NATS).
+pub const WORKERS: &str = "agent.v1.wk.all";
 
 pub const HEADER_MESSAGE_ID: &str = "Nats-Msg-Id";
 pub const HEADER_EXPECTED_LAST_SUBJECT_SEQUENCE: &str = "Nats-Expected-Last-Subject-Sequence";
@@ -71,10 +73,6 @@ pub fn dead_letter(conversation: ConversationId) -> String {
 /// Requests to the gateway that serves a session's event stream (core NATS).
 pub fn session_control(session: &SessionToken) -> String {
     format!("agent.v1.ses.{session}")
-}
-
-pub fn worker_heartbeat(worker: &SessionToken) -> String {
-    format!("agent.v1.hb.{worker}")
 }
 
 /// What an event or live subject names.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use contract::control::{Cancel, SessionAnswer, SessionAsk};
+use contract::control::{Cancel, SessionAnswer, SessionAsk, WorkerAnswer, WorkerAsk};
 use contract::error_code::ErrorCode;
 use contract::event::{Envelope, Event};
 use contract::ids::{ConversationId, SessionToken, TurnId, UserId};
@@ -60,6 +60,16 @@ variants!(ask_kind, ASK_KINDS, SessionAsk, {
     SessionAsk::Claim { .. } => "claim",
 });
 
+variants!(worker_ask_kind, WORKER_ASK_KINDS, WorkerAsk, {
+    WorkerAsk::Report => "report",
+    WorkerAsk::Drain { .. } => "drain",
+});
+
+variants!(worker_answer_kind, WORKER_ANSWER_KINDS, WorkerAnswer, {
+    WorkerAnswer::Report(_) => "report",
+    WorkerAnswer::Drained { .. } => "drained",
+});
+
 variants!(answer_kind, ANSWER_KINDS, SessionAnswer, {
     SessionAnswer::Open => "open",
     SessionAnswer::Closed { .. } => "closed",
@@ -93,6 +103,14 @@ fn every_control_message_has_a_fixture_and_survives_a_round_trip() {
     });
     let all = ASK_KINDS.iter().chain(ANSWER_KINDS).chain(&["cancel"]).copied().collect();
     assert_eq!(kinds, all);
+}
+
+#[test]
+fn every_message_to_and_from_workers_has_a_fixture_and_survives_a_round_trip() {
+    let asks = fixtures("worker/ask", &|text| worker_ask_kind(&check_round_trip(text)));
+    assert_eq!(asks, WORKER_ASK_KINDS.iter().copied().collect());
+    let answers = fixtures("worker/answer", &|text| worker_answer_kind(&check_round_trip(text)));
+    assert_eq!(answers, WORKER_ANSWER_KINDS.iter().copied().collect());
 }
 
 #[test]
@@ -169,6 +187,7 @@ fn names_on_nats() {
             "cancel": subject::cancel(turn),
             "dead_letter": subject::dead_letter(conversation),
             "session_control": subject::session_control(&session),
+            "workers": subject::WORKERS,
         },
         "headers": {
             "message_id": subject::HEADER_MESSAGE_ID,
@@ -201,6 +220,8 @@ fn limits_of_the_specification() {
         "truncation_mark": limits::TRUNCATION_MARK,
         "title_graphemes": limits::TITLE_GRAPHEMES,
         "conversation_name_chars": limits::CONVERSATION_NAME_CHARS,
+        "client_message_id_chars": limits::CLIENT_MESSAGE_ID_CHARS,
+        "repeat_window_ms": limits::REPEAT_WINDOW.as_millis(),
         "file_bytes": limits::FILE_BYTES,
         "files_per_message": limits::FILES_PER_MESSAGE,
         "join_body_bytes": limits::JOIN_BODY_BYTES,
