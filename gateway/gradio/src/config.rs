@@ -13,10 +13,11 @@ const OUTPUT_COMPONENT: u64 = 100;
 
 /// The published parameters in order. The last two make the three-argument call legal: a client throws
 /// before it sends a key that is no parameter.
-pub const PARAMETERS: [Parameter; 5] = [
+pub const PARAMETERS: [Parameter; 6] = [
     Parameter { name: "message", component: "Multimodaltextbox" },
     Parameter { name: "conversation_id", component: "Textbox" },
     Parameter { name: "action", component: "Textbox" },
+    Parameter { name: "client_message_id", component: "Textbox" },
     Parameter { name: "text", component: "Textbox" },
     Parameter { name: "files", component: "Json" },
 ];

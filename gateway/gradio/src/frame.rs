@@ -28,6 +28,10 @@ pub enum Frame {
     /// The session has nothing to tell; `close_stream` and the end of the body belong to it. Without them a
     /// JavaScript client would take the stream for open and never open another one.
     SessionNotFound,
+    /// Nothing can be told for now. The stream ends as after `SessionNotFound`.
+    Failed {
+        text: &'static str,
+    },
 }
 
 impl Frame {
@@ -35,7 +39,7 @@ impl Frame {
     pub fn queue_text(&self) -> String {
         let text = format!("data: {}\n\n", self.queue_json());
         match self {
-            Self::SessionNotFound => text + &Self::Close.queue_text(),
+            Self::SessionNotFound | Self::Failed { .. } => text + &Self::Close.queue_text(),
             Self::Estimation { .. }
             | Self::Starts { .. }
             | Self::Generating { .. }
@@ -52,6 +56,7 @@ impl Frame {
             Self::Completed { value, .. } => Some(call("complete", &json!([value]))),
             Self::Heartbeat => Some(call("heartbeat", &Value::Null)),
             Self::SessionNotFound => Some(call("error", &json!(NOT_FOUND))),
+            Self::Failed { text } => Some(call("error", &json!(text))),
             Self::Estimation { .. } | Self::Starts { .. } | Self::Close => None,
         }
     }
@@ -80,6 +85,10 @@ impl Frame {
             Self::SessionNotFound => json!({
                 "msg": "unexpected_error", "event_id": null, "message": NOT_FOUND,
                 "session_not_found": true, "success": false,
+            }),
+            Self::Failed { text } => json!({
+                "msg": "unexpected_error", "event_id": null, "message": text,
+                "session_not_found": false, "success": false,
             }),
         }
     }

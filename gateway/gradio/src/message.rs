@@ -79,6 +79,21 @@ pub fn closing(text: &str, turn: TurnId, status: TurnStatus, place: Place<'_>) -
     finish(text, metadata, place)
 }
 
+/// The value, shown at a later place than its event's.
+pub fn moved(mut value: Value, cursor: u64) -> Value {
+    if let Some(shown) = value.pointer_mut("/metadata/cursor") {
+        *shown = Value::String(cursor.to_string());
+    }
+    value
+}
+
+pub fn without_cursor(mut value: Value) -> Value {
+    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+        metadata.shift_remove("cursor");
+    }
+    value
+}
+
 fn typed(kind: &str) -> Map<String, Value> {
     Map::from_iter([("type".to_owned(), Value::String(kind.to_owned()))])
 }

@@ -1,9 +1,12 @@
 //! The body of `queue/join` or `call/chat` as a [`ChatCall`], in every form that stock clients send.
+use contract::limits;
 use serde_json::{Map, Value};
 
 use crate::config::{FN_INDEX, PARAMETERS};
 
 pub const SESSION_HASH_CHARS: usize = 128;
+/// How many parameters there were before `client_message_id`.
+const FORMER_PARAMETERS: usize = 5;
 
 /// `queue/join`.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub struct ChatCall {
     /// What the client calls the conversation; `None` asks for a new one.
     pub conversation: Option<String>,
     pub action: Action,
+    /// The client's own id of this message: repeated, it means the same turn.
+    pub message_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +69,11 @@ pub enum Refused {
     WrongType { field: &'static str, expected: &'static str },
     #[error("the cursor of an attach must be a number")]
     Cursor,
+    #[error(
+        "client_message_id must be a text of 1 to {max} characters, without control characters, that is no action",
+        max = limits::CLIENT_MESSAGE_ID_CHARS
+    )]
+    MessageId,
 }
 
 impl Refused {
@@ -75,7 +85,8 @@ impl Refused {
             | Self::NoSession
             | Self::SessionTooLong
             | Self::WrongType { .. }
-            | Self::Cursor => 400,
+            | Self::Cursor
+            | Self::MessageId => 400,
         }
     }
 }
@@ -129,6 +140,7 @@ struct Named<'a> {
     message: Option<&'a Value>,
     conversation: Option<&'a Value>,
     action: Option<&'a Value>,
+    message_id: Option<&'a Value>,
     text: Option<&'a Value>,
     files: Option<&'a Value>,
 }
@@ -143,51 +155,72 @@ fn chat_call(body: &Map<String, Value>) -> Result<ChatCall, Refused> {
         }
     };
     let (message_text, message_files) = message(named.message)?;
-    let (event_conversation, event_action) = event_data(body.get("event_data"));
+    let event = event_data(body.get("event_data"));
     let text = text_of(named.text, "text")?.or(message_text).unwrap_or_default();
-    let action = text_of(named.action, "action")?.or(event_action);
+    let action = text_of(named.action, "action")?.or(event.action);
+    let message_id = text_of(named.message_id, "client_message_id")?.or(event.message_id);
     Ok(ChatCall {
         // Postgres takes no NUL.
         text: text.replace('\0', "\u{fffd}"),
         files: files_of(named.files, "files")?.or(message_files).unwrap_or_default(),
-        conversation: text_of(named.conversation, "conversation_id")?.or(event_conversation),
+        conversation: text_of(named.conversation, "conversation_id")?.or(event.conversation),
         action: action.map_or(Ok(Action::None), |word| parse_action(&word))?,
+        message_id: message_id.map(parse_message_id).transpose()?,
     })
 }
 
 fn by_name<'a>(get: impl Fn(&str) -> Option<&'a Value>) -> Named<'a> {
-    let [message, conversation, action, text, files] =
+    let [message, conversation, action, message_id, text, files] =
         PARAMETERS.map(|p| get(p.name).filter(|value| !is_blank(value)));
-    Named { message, conversation, action, text, files }
+    Named { message, conversation, action, message_id, text, files }
 }
 
-/// `data` as an array: the published parameters in order, or the form with an explicit `null` for the
-/// hidden state of Gradio 5, which shifts what follows by one.
+/// `data` as an array: the published parameters in order; or the form with an explicit `null` for the hidden
+/// state of Gradio 5, which shifts what follows by one; or the parameters as they were before
+/// `client_message_id`, from a client that read them then.
 fn positional(data: &[Value]) -> Named<'_> {
     let at = |i: usize| data.get(i).filter(|value| !is_blank(value));
-    let plain = Named {
-        message: at(0),
-        conversation: at(1),
-        action: at(2),
-        text: at(3),
-        files: at(4).filter(|files| !is_empty_array(files)),
-    };
+    let list = |i: usize| at(i).filter(|files| !is_empty_array(files));
+    let (message, conversation, action) = (at(0), at(1), at(2));
+    let named = Named { message, conversation, action, ..Named::default() };
+    let plain = Named { message_id: at(3), text: list(4), files: list(5), ..named };
     if has_hidden_state(&plain) {
-        return Named { message: at(0), conversation: at(2), action: at(3), ..Named::default() };
+        return Named {
+            message,
+            conversation: at(2),
+            action: at(3),
+            message_id: list(4),
+            ..Named::default()
+        };
+    }
+    let filled = message.is_some_and(is_filled_message);
+    let has_fifth_list = list(4).is_some_and(Value::is_array);
+    if data.len() == FORMER_PARAMETERS && (has_fifth_list || !filled) {
+        return Named {
+            message,
+            conversation,
+            action,
+            text: at(3),
+            files: list(4),
+            ..Named::default()
+        };
     }
     plain
 }
 
-/// A caller who fills `text` leaves `message` empty; and no conversation is named like an action.
+/// A caller who fills `text` leaves `message` empty; neither a conversation nor a message's id is named like an
+/// action.
 fn has_hidden_state(plain: &Named<'_>) -> bool {
     if plain.conversation.is_some() || plain.files.is_some() {
         return false;
     }
+    let word = |value: Option<&Value>| value.and_then(Value::as_str).map(is_action);
     let filled = plain.message.is_some_and(is_filled_message);
-    let third_is_reference = plain.action.and_then(Value::as_str).is_some_and(|t| !is_action(t));
-    match plain.text {
-        Some(fourth) => filled || third_is_reference && fourth.as_str().is_some_and(is_action),
-        None => filled && third_is_reference,
+    match (word(plain.action), word(plain.message_id)) {
+        (Some(false), Some(true)) => true,
+        (Some(false), None | Some(false)) => filled,
+        (None, Some(true)) => filled,
+        (None, None | Some(false)) | (Some(true), _) => false,
     }
 }
 
@@ -217,16 +250,30 @@ fn message(message: Option<&Value>) -> Result<(Option<String>, Option<Vec<Value>
     }
 }
 
-/// The third argument of `submit`: a conversation, or a conversation and an action. Anything else means nothing.
-fn event_data(data: Option<&Value>) -> (Option<String>, Option<String>) {
+/// What the third argument of `submit` says.
+#[derive(Default)]
+struct EventData {
+    conversation: Option<String>,
+    action: Option<String>,
+    message_id: Option<String>,
+}
+
+/// A conversation; or a list of conversation, action and message id. Anything else means nothing.
+fn event_data(data: Option<&Value>) -> EventData {
     let text = |value: Option<&Value>| {
         value.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     match data {
-        Some(Value::Array(data)) => (text(data.first()), text(data.get(1))),
-        Some(conversation @ Value::String(_)) => (text(Some(conversation)), None),
+        Some(Value::Array(data)) => EventData {
+            conversation: text(data.first()),
+            action: text(data.get(1)),
+            message_id: text(data.get(2)),
+        },
+        Some(conversation @ Value::String(_)) => {
+            EventData { conversation: text(Some(conversation)), ..EventData::default() }
+        }
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
-            (None, None)
+            EventData::default()
         }
     }
 }
@@ -253,6 +300,14 @@ fn parse_action(word: &str) -> Result<Action, Refused> {
         }
         _ => Action::Unknown,
     })
+}
+
+/// A word that could be meant as an action is refused: taken for an id, it would hide what its sender wanted.
+fn parse_message_id(id: String) -> Result<String, Refused> {
+    let valid = id.chars().count() <= limits::CLIENT_MESSAGE_ID_CHARS
+        && !id.chars().any(char::is_control)
+        && !is_action(&id);
+    if valid { Ok(id) } else { Err(Refused::MessageId) }
 }
 
 fn is_blank(value: &Value) -> bool {

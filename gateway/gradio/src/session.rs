@@ -34,6 +34,7 @@ pub struct Session {
     /// Taken over from the session's previous stream.
     delivered: BTreeMap<TurnId, u64>,
     last_frame: Duration,
+    given_up: Vec<TurnId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,7 @@ impl Session {
             record,
             delivered: delivered.into_iter().map(|d| (d.turn_id, d.seq)).collect(),
             last_frame: Duration::ZERO,
+            given_up: Vec::new(),
         }
     }
 
@@ -178,6 +180,12 @@ impl Session {
         self.complete(at, &mut outputs);
         self.beat(at, &mut outputs);
         outputs
+    }
+
+    /// Submissions that were given up since the last call because nothing was heard of them: their clients believe
+    /// that they will not be answered.
+    pub fn take_given_up(&mut self) -> Vec<TurnId> {
+        std::mem::take(&mut self.given_up)
     }
 
     /// When `Tick` has something to do.
@@ -263,7 +271,9 @@ impl Session {
         for (event_id, view) in &mut self.views {
             let code = match self.phase {
                 Phase::Ending(code) => code,
+                Phase::Open if view.is_lost() => ErrorCode::Unavailable,
                 Phase::Open if view.is_unheard() && at >= view.registered_at() + SILENT_JOIN => {
+                    self.given_up.push(*event_id);
                     ErrorCode::Unavailable
                 }
                 Phase::Fresh | Phase::Open | Phase::Closed(_) => continue,

@@ -14,6 +14,7 @@ fn frames() -> Vec<Frame> {
         Frame::Heartbeat,
         Frame::Close,
         Frame::SessionNotFound,
+        Frame::Failed { text: "later" },
     ]
 }
 
@@ -36,6 +37,10 @@ fn queue_frames_are_one_data_line() {
         data: {"msg":"close_stream","event_id":null}
 
         data: {"msg":"unexpected_error","event_id":null,"message":"404: Not Found","session_not_found":true,"success":false}
+
+        data: {"msg":"close_stream","event_id":null}
+
+        data: {"msg":"unexpected_error","event_id":null,"message":"later","session_not_found":false,"success":false}
 
         data: {"msg":"close_stream","event_id":null}
 
@@ -66,6 +71,9 @@ fn call_frames_have_an_event_line_and_whole_values() {
 
         event: error
         data: "404: Not Found"
+
+        event: error
+        data: "later"
 
     "#]]
     .assert_eq(&text);

@@ -21,6 +21,7 @@ fn chat(text: &str, conversation: Option<&str>, action: Action) -> ChatCall {
         files: Vec::new(),
         conversation: conversation.map(str::to_owned),
         action,
+        message_id: None,
     }
 }
 
@@ -46,6 +47,76 @@ fn arrays_are_the_parameters_in_order() {
         let got = call(json!({ "data": data.clone() }));
         assert_eq!(got, chat("hi", conversation, action), "{data}");
     }
+}
+
+#[test]
+fn the_fourth_value_is_the_clients_own_id_of_the_message() {
+    let hi = json!({"text": "hi", "files": []});
+    let empty = json!({"text": "", "files": []});
+    let none = Action::None;
+    let cases = [
+        (json!({"data": [hi, "c", null, "m-1"]}), Some("c"), none.clone()),
+        (json!({"data": [hi, "c", null, "m-1", null, null]}), Some("c"), none.clone()),
+        (json!({"data": [hi, "c", "confirm", "m-1", "", []]}), Some("c"), CONFIRM),
+        (json!({"data": [hi, null, null, "m-1"]}), None, none.clone()),
+        (json!({"data": [hi, null, "confirm", "m-1", null, null]}), None, CONFIRM),
+        (json!({"data": [empty, "c", null, "m-1", "hi", null]}), Some("c"), none.clone()),
+        (json!({"data": [hi, null, "c", null, "m-1"]}), Some("c"), none.clone()),
+        (json!({"data": [hi, null, "c", "confirm", "m-1", null]}), Some("c"), CONFIRM),
+        (
+            json!({"data": {"message": hi, "conversation_id": "c", "client_message_id": "m-1"}}),
+            Some("c"),
+            none.clone(),
+        ),
+        (
+            json!({"data": [hi, null, null, null, null, null], "event_data": ["c", "confirm", "m-1"]}),
+            Some("c"),
+            CONFIRM,
+        ),
+        (
+            json!({"data": [hi, "c", null, "m-1"], "event_data": [null, null, "m-2"]}),
+            Some("c"),
+            none,
+        ),
+    ];
+    for (body, conversation, action) in cases {
+        let expected =
+            ChatCall { message_id: Some("m-1".to_owned()), ..chat("hi", conversation, action) };
+        assert_eq!(call(body.clone()), expected, "{body}");
+    }
+}
+
+/// A tab that was open before this version came sends the parameters as it once read them.
+#[test]
+fn five_values_are_what_clients_of_the_version_before_send() {
+    let empty = json!({"text": "", "files": []});
+    let cases = [
+        (json!([empty, null, null, "hi", []]), None, Action::None),
+        (json!([empty, "c", "confirm", "hi", null]), Some("c"), CONFIRM),
+        (json!([null, "c", null, "hi", null]), Some("c"), Action::None),
+    ];
+    for (data, conversation, action) in cases {
+        let got = call(json!({ "data": data.clone() }));
+        assert_eq!(got, chat("hi", conversation, action), "{data}");
+    }
+    let word = call(json!({"data": [empty, null, null, "confirm", []]}));
+    assert_eq!(word, chat("confirm", None, Action::None));
+}
+
+#[test]
+fn an_id_that_could_be_an_action_is_refused() {
+    let longest = "x".repeat(128);
+    let join = |id: Value| json!({"data": ["hi", "c", null, id], "session_hash": "s"});
+    assert_eq!(call(join(json!(longest))).message_id, Some(longest.clone()));
+    assert_eq!(call(join(json!("deny_this"))).message_id, Some("deny_this".to_owned()));
+    assert_eq!(call(join(json!(""))).message_id, None);
+    let long = longest + "x";
+    for id in [long.as_str(), "confirm", " deny:1", "attach:7", "attach:x", "resume", " ", "a\nb"] {
+        assert_eq!(refused(join(json!(id))), Refused::MessageId, "{id}");
+    }
+    let wrong = Refused::WrongType { field: "client_message_id", expected: "a text" };
+    assert_eq!(refused(join(json!(7))), wrong);
+    assert_eq!(Refused::MessageId.status(), 400);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 
+mod cuts;
 mod search;
 mod several_streams;
 
@@ -105,7 +106,14 @@ fn input(event_id: u128, turn: u128, seq: u64, event: Event) -> Input {
 fn queued(attach: Option<Attach>) -> Event {
     let user_id = UserId::try_from("alice".to_owned()).unwrap();
     let session_hash = "hash".to_owned();
-    Event::Queued(Queued { user_id, session_hash, conversation_ref: None, ahead: 0, attach })
+    Event::Queued(Queued {
+        user_id,
+        session_hash,
+        conversation_ref: None,
+        ahead: 0,
+        attach,
+        digest: None,
+    })
 }
 
 fn attach(turn: u128, after: u64) -> Event {
@@ -177,6 +185,7 @@ fn show_frame(frame: &Frame) -> String {
         Frame::Heartbeat => "heartbeat".to_owned(),
         Frame::Close => "close".to_owned(),
         Frame::SessionNotFound => "not found".to_owned(),
+        Frame::Failed { text } => format!("failed {text}"),
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use contract::control::Delivered;
 use contract::error_code::ErrorCode;
-use contract::event::{Envelope, Event, Queued, TurnEnd};
+use contract::event::{Envelope, Event, Queued, TurnEnd, TurnStatus};
 use contract::ids::TurnId;
 use contract::job::Locale;
 use contract::limits;
@@ -22,10 +22,16 @@ pub struct View {
     told: bool,
     /// Sequence of the submission's own `queued`.
     queued_seq: Option<u64>,
+    /// The same of the turn that it shows: its own, or another one.
+    turn_queued: Option<u64>,
     /// The conversation as the client knows it.
     conversation: Option<String>,
     /// Shows another turn than its own.
     attached: bool,
+    /// The log did not have the shown turn's beginning.
+    beginning_gone: bool,
+    /// Nobody here can say how the turn ended.
+    lost: bool,
     /// Sequence of the last event that was taken in.
     last_seq: u64,
     /// Events up to here are taken in, but give no frame.
@@ -68,8 +74,11 @@ impl View {
             waiting: Some(Vec::new()),
             told: false,
             queued_seq: None,
+            turn_queued: None,
             conversation: None,
             attached: false,
+            beginning_gone: false,
+            lost: false,
             last_seq: 0,
             mute_through: delivered,
             announced: false,
@@ -135,11 +144,15 @@ impl View {
         self.queued_seq.is_none() && self.last_seq == 0 && self.ending.is_none()
     }
 
-    /// Queued, and nobody has started it.
+    /// The turn has ended, and its text is not to be had here.
+    pub fn is_lost(&self) -> bool {
+        self.lost && self.ending.is_none()
+    }
+
+    /// The turn is queued, and nobody has started it.
     pub fn is_waiting(&self) -> bool {
         self.queued_seq.is_some()
-            && !self.attached
-            && Some(self.last_seq) == self.queued_seq
+            && self.turn_queued == Some(self.last_seq)
             && self.ending.is_none()
     }
 
@@ -187,8 +200,13 @@ impl View {
             if envelope.turn_id == event_id {
                 self.queued(event_id, seq, queued.clone(), conversation, outputs);
             } else {
+                self.turn_queued = Some(seq);
                 self.last_seq = self.last_seq.max(seq);
             }
+            return;
+        }
+        if self.attached && envelope.turn_id == event_id {
+            self.stop_showing(event_id, &envelope.event, at, outputs);
             return;
         }
         if seq <= self.last_seq {
@@ -199,14 +217,11 @@ impl View {
         self.conversation.get_or_insert(conversation);
         let mut out = Writer { event_id, seq, outputs };
         self.start(&mut out);
-        if self.attached && first && seq > self.mute_through {
-            let gap = Event::StreamGap { from: self.mute_through.to_string(), to: seq.to_string() };
-            if let Some(gap) = message::value(&gap, self.place(seq)) {
-                self.say(gap, None, &mut out);
-            }
+        if self.attached && first {
+            self.miss_beginning(&mut out);
         }
         if let Event::TurnEnd(end) = &envelope.event {
-            self.finish(envelope.turn_id, end, at, &mut out);
+            self.finish(envelope, end, at, &mut out);
         } else {
             self.event(&envelope.event, &mut out);
         }
@@ -224,14 +239,41 @@ impl View {
         if self.ending.is_some() {
             return;
         }
+        // What is held back is not told: it would be told again, in its place, to who attaches.
         let mut out = Writer { event_id, seq: self.last_seq, outputs };
-        self.let_go(&mut out);
         let place =
             Place { cursor: None, conversation: self.conversation.as_deref().unwrap_or("") };
         let facts = json!({"turn_id": event_id});
         let closing = message::error(code, code.text(locale), Some(&facts), place);
         self.say(closing.clone(), None, &mut out);
         self.ending = Some(Ending { closing, at });
+    }
+
+    /// The submission itself was cancelled; the turn that it shows goes on.
+    fn stop_showing(
+        &mut self,
+        event_id: TurnId,
+        event: &Event,
+        at: Duration,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Event::TurnEnd(end) = event else { return };
+        let mut out = Writer { event_id, seq: self.last_seq, outputs };
+        self.start(&mut out);
+        let place = self.place(self.last_seq.max(self.mute_through));
+        let closing = message::closing(&self.text.whole, event_id, end.status, place);
+        self.say(closing.clone(), None, &mut out);
+        self.ending = Some(Ending { closing, at });
+    }
+
+    fn miss_beginning(&mut self, out: &mut Writer<'_>) {
+        self.beginning_gone = true;
+        let gap = Event::StreamGap { from: self.mute_through.to_string(), to: out.seq.to_string() };
+        if let Some(gap) = message::value(&gap, self.place(out.seq))
+            && out.seq > self.mute_through
+        {
+            self.say(gap, None, out);
+        }
     }
 
     fn queued(
@@ -252,7 +294,10 @@ impl View {
                 self.attached = true;
                 self.mute_through = self.mute_through.max(attach.after);
             }
-            None => self.last_seq = self.last_seq.max(seq),
+            None => {
+                self.turn_queued = Some(seq);
+                self.last_seq = self.last_seq.max(seq);
+            }
         }
         if self.attached || seq > self.mute_through {
             let mark = (!self.attached).then_some(Delivered { turn_id: event_id, seq });
@@ -282,14 +327,23 @@ impl View {
         }
     }
 
-    fn finish(&mut self, turn: TurnId, end: &TurnEnd, at: Duration, out: &mut Writer<'_>) {
+    fn finish(&mut self, last: &Envelope, end: &TurnEnd, at: Duration, out: &mut Writer<'_>) {
+        if self.beginning_gone && end.text.is_none() && self.held.is_none() {
+            self.lost = true;
+            return;
+        }
         let place = self.place(out.seq);
         let summary = message::turn_end(end, place);
         let closing = match &self.held {
-            Some((_, held)) => held.clone(),
+            // A gateway's refusal is no part of a turn, and no place to go on from.
+            Some((_, held)) if last.attempt == 0 && end.status == TurnStatus::Rejected => {
+                message::without_cursor(held.clone())
+            }
+            // Cursors grow from value to value, so that the last one a client saw tells where to go on.
+            Some((_, held)) => message::moved(held.clone(), out.seq),
             None => {
                 let text = end.text.as_deref().unwrap_or(&self.text.whole);
-                message::closing(text, turn, end.status, place)
+                message::closing(text, last.turn_id, end.status, place)
             }
         };
         self.held = None;

@@ -137,7 +137,10 @@ impl World {
                 self.client.seen.push(text);
             }
             Frame::Heartbeat => {}
-            Frame::Completed { .. } | Frame::Close | Frame::SessionNotFound => panic!("{frame:?}"),
+            Frame::Completed { .. }
+            | Frame::Close
+            | Frame::SessionNotFound
+            | Frame::Failed { .. } => panic!("{frame:?}"),
         }
     }
 

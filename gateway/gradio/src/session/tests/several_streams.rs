@@ -46,6 +46,78 @@ fn an_attached_submission_says_when_the_beginning_is_gone() {
 }
 
 #[test]
+fn a_long_text_whose_beginning_is_gone_is_not_told_by_half() {
+    let mut play = Play::new();
+    play.resume(9).event(9, 50, attach(1, 40)).shown(9, 1, 40, token("c")).wait(150);
+    play.shown(9, 1, 60, ended(TurnStatus::Completed, None));
+    play.check(expect![[r#"
+        resume 9
+        9@50 queued
+            9 estimation
+        1@40 stream_token for 9
+            9 starts
+        +150 ms
+        1@60 turn_end for 9
+            9 first error "UNAVAILABLE"
+            9 completed error "UNAVAILABLE"  record 0 [9]
+    "#]]);
+}
+
+#[test]
+fn cancelling_an_attached_submission_ends_the_showing_only() {
+    let mut play = Play::new();
+    play.resume(9).event(9, 50, attach(1, 11)).shown(9, 1, 10, queued(None));
+    play.shown(9, 1, 11, token("a")).shown(9, 1, 61, token("b")).wait(150);
+    play.event(9, 60, ended(TurnStatus::Cancelled, None)).shown(9, 1, 62, token("c")).close();
+    play.check(expect![[r#"
+        resume 9
+        9@50 queued
+            9 estimation
+        1@10 queued for 9
+        1@11 stream_token for 9
+            9 starts
+        1@61 stream_token for 9
+            9 first token "b"  [61]
+        +150 ms
+        9@60 turn_end
+            9 plain "ab" "cancelled"
+            9 completed plain "ab" "cancelled"  record 0 [9]
+        1@62 stream_token for 9
+        close -> Some(Close)
+    "#]]);
+}
+
+#[test]
+fn a_gateways_refusal_is_no_place_to_go_on_from() {
+    let mut session = Play::new().session;
+    session.resume(id(1), Duration::ZERO);
+    let mut told = Vec::new();
+    let refusal = [queued(None), error(), ended(TurnStatus::Rejected, None)];
+    for (seq, event) in (10..).zip(refusal) {
+        let Input::Event { event_id, place, mut envelope } = input(1, 1, seq, event) else {
+            return;
+        };
+        envelope.attempt = 0;
+        told.extend(session.handle(Input::Event { event_id, place, envelope }, Duration::ZERO));
+    }
+    let [.., Output::Frame { frame: Frame::Generating { value, .. }, .. }] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(value["metadata"]["code"], "LLM_UNAVAILABLE");
+    assert_eq!(value["metadata"].get("cursor"), None);
+}
+
+#[test]
+fn an_attached_submission_waits_for_a_turn_that_nobody_has_started() {
+    let mut play = Play::new();
+    play.resume(9).event(9, 50, attach(1, 0)).shown(9, 1, 10, queued(None)).wait(20_000);
+    let waiting = |play: &Play| play.session.waiting(play.at, Duration::from_secs(20));
+    assert_eq!(waiting(&play), [id(9)]);
+    play.shown(9, 1, 60, started());
+    assert_eq!(waiting(&play), []);
+}
+
+#[test]
 fn a_newer_reader_gets_what_the_older_one_did_not_tell() {
     let delivered = Delivered { turn_id: id(1), seq: 11 };
     let mut play = Play::reopened(SessionRecord::default(), vec![delivered]);
@@ -98,8 +170,7 @@ fn the_gateway_goes_down() {
             1 starts
         join 2 -> Open
         end UNAVAILABLE
-            1 first confirm_required  [11]
-            1 error "UNAVAILABLE"
+            1 first error "UNAVAILABLE"
         1@12 stream_token
         join 3 -> Open
         +150 ms
