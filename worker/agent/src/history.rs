@@ -151,7 +151,7 @@ impl Unit {
 
     /// Cuts a user message so that it takes at most `budget` tokens; says whether it had to.
     fn cut_to(&mut self, budget: usize, count: &dyn Fn(&str) -> usize) -> bool {
-        let [Message::User { content }] = self.messages.as_mut_slice() else { return false };
+        let [Message::User { content, .. }] = self.messages.as_mut_slice() else { return false };
         let room = budget.saturating_sub(OVERHEAD_TOKENS);
         if count(content) <= room {
             return false;

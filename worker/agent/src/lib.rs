@@ -3,8 +3,10 @@
 //! The shell feeds [`input`]s to a [`run::Run`] and performs the [`effect`]s it answers with, in order. A
 //! serialized run is the checkpoint. Read in this order: [`message`] and [`tool`] what the model is sent,
 //! [`input`], [`effect`], [`run`] the loop, [`approval`] which calls wait for the user, [`history`] what
-//! still fits, [`toolbox`] which tools a query may see, [`prompt`] what the model is told.
+//! still fits, [`toolbox`] which tools a query may see, [`prompt`] what the model is told, [`documents`] how files
+//! are quoted.
 pub mod approval;
+pub mod documents;
 pub mod effect;
 pub mod history;
 pub mod input;

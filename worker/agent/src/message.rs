@@ -10,6 +10,9 @@ pub enum Message {
     },
     User {
         content: String,
+        /// Pictures that go with it, by the names under which the shell finds them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
     },
     Assistant {
         #[serde(default)]
@@ -32,12 +35,24 @@ pub struct ToolCall {
 }
 
 impl Message {
+    /// A user's message of text alone.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::User { content: content.into(), images: Vec::new() }
+    }
+
     pub fn content(&self) -> &str {
         match self {
             Self::System { content }
-            | Self::User { content }
+            | Self::User { content, images: _ }
             | Self::Assistant { content, tool_calls: _ }
             | Self::Tool { tool_call_id: _, content } => content,
+        }
+    }
+
+    pub fn images(&self) -> &[String] {
+        match self {
+            Self::User { images, .. } => images,
+            Self::System { .. } | Self::Assistant { .. } | Self::Tool { .. } => &[],
         }
     }
 

@@ -33,7 +33,10 @@ pub struct Begin {
     pub system: String,
     /// What was said before, cut to size ([`crate::history::window`]).
     pub history: Vec<Message>,
+    /// What the user said, with the files quoted ([`crate::documents::quote`]).
     pub user: String,
+    /// Pictures of that message.
+    pub images: Vec<String>,
     /// Names of the tools the model may see.
     pub tools: Vec<String>,
     /// Text of this turn that the user has already been shown.
@@ -76,7 +79,7 @@ pub struct OutOfOrder {
 impl Run {
     pub fn begin(begin: Begin) -> (Self, Vec<Effect>) {
         let mut context = history::repair(begin.history);
-        context.push(Message::User { content: begin.user });
+        context.push(Message::User { content: begin.user, images: begin.images });
         let mut run = Self {
             origin: begin.origin,
             locale: begin.locale,

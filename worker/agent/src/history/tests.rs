@@ -57,7 +57,9 @@ fn newest_user_message_is_cut_when_it_alone_is_too_long() {
     let long = "слово ".repeat(500);
     let window =
         window(&[turn(vec![user("old"), says("old")]), turn(vec![user(&long)])], 50, &words);
-    let [Message::User { content }] = window.kept.as_slice() else { panic!("{:?}", window.kept) };
+    let [Message::User { content, .. }] = window.kept.as_slice() else {
+        panic!("{:?}", window.kept)
+    };
     assert!(window.user_message_cut);
     assert!(
         content.ends_with(limits::TRUNCATION_MARK) && words(content) + OVERHEAD_TOKENS <= 50,
@@ -216,7 +218,7 @@ fn turn(messages: Vec<Message>) -> TurnHistory {
 }
 
 fn user(content: &str) -> Message {
-    Message::User { content: content.to_owned() }
+    Message::user(content)
 }
 
 fn says(content: &str) -> Message {

@@ -16,7 +16,7 @@ const RUN_BYTES: usize = 96 * 1024;
 const OLD_RESULT_BYTES: usize = 400;
 
 const DENIED: &str = "The user did not allow this call. It was not made. Don't try it again unless the user asks for it; say what was not done.";
-const CANCELLED: &str = "The user cancelled the turn before this call had a result.";
+const CANCELLED: &str = "The turn was stopped before this call had a result.";
 const UNKNOWN: &str = "The connection was lost while this call was running. Nobody knows whether it took effect. Do not repeat it; tell the user and suggest how to check.";
 const ACCEPTED: &str = "Accepted; it goes on in the background. Tell the user, and offer to look at it later with get_task_status.";
 const REPEATED: &str = "Not made: the same call with the same arguments was repeated too often.";

@@ -77,9 +77,9 @@ fn while_tools_run() {
             parts
               assistant "Смотрю." r1 r2 w d
               result r1 {"of":"r1"}
-              result r2 {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
-              result w {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
-              result d {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
+              result r2 {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
+              result w {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
+              result d {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
             text "Before.\n\nСмотрю.", steps 1
         "#]],
     );
@@ -133,8 +133,8 @@ fn a_late_result_is_kept_and_starts_nothing() {
             parts
               assistant "" w1 w2 d
               result w1 1
-              result w2 {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
-              result d {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
+              result w2 {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
+              result d {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
             text "", steps 1
         "#]],
     );
@@ -158,7 +158,7 @@ fn while_a_card_is_open() {
             cancel
               end Cancelled
             parts
-              result d {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
+              result d {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
             text "", steps 0
         "#]],
     );
@@ -193,7 +193,7 @@ fn while_a_token_is_awaited() {
               emit error a - "Cancelled."
               end Cancelled
             parts
-              result a {"error":"CANCELLED","message":"The user cancelled the turn before this call had a result."}
+              result a {"error":"CANCELLED","message":"The turn was stopped before this call had a result."}
             text "", steps 0
         "#]],
     );

@@ -336,7 +336,7 @@ fn a_run_that_is_given_up_answers_what_is_open() {
     let ids: Vec<&str> = answers.iter().filter_map(answered).collect();
     assert_eq!(ids, ["d1", "d2"]);
     assert!(answers.iter().all(|answer| answer.content().contains("the approval expired")));
-    let user = Message::User { content: "q".to_owned() };
+    let user = Message::user("q");
     let stored = [vec![user], world.run.parts(), answers].concat();
     assert_eq!(validate(&repair(stored.clone())), Ok(()));
     assert_eq!(repair(stored.clone()).len(), stored.len());

@@ -126,7 +126,7 @@ fn a_turn_without_a_system_prompt_and_with_broken_history_still_works() {
     let begin = crate::run::Begin { history, system: String::new(), ..question(Locale::En) };
     let (mut world, effects) = World::begin(begin);
     let Some(Effect::CallModel(request)) = effects.first() else { panic!() };
-    assert_eq!(request.messages, [Message::User { content: "question".to_owned() }]);
+    assert_eq!(request.messages, [Message::user("question")]);
     world.feed(text("hi")).unwrap();
     assert_eq!(end_of(&world.feed(stop()).unwrap()), Some((TurnStatus::Completed, None)));
 }

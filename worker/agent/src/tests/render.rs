@@ -110,7 +110,7 @@ fn event_text(event: &Event) -> String {
 fn message(message: &Message) -> String {
     match message {
         Message::System { content } => format!("  system {content:?}"),
-        Message::User { content } => format!("  user {content:?}"),
+        Message::User { content, .. } => format!("  user {content:?}"),
         Message::Assistant { content, tool_calls } => {
             let ids: Vec<String> = tool_calls.iter().map(|call| format!(" {}", call.id)).collect();
             format!("  assistant {content:?}{}", ids.concat())

@@ -218,7 +218,7 @@ fn arguments_that_do_not_fit_never_reach_the_backend() {
 #[test]
 fn call_ids_are_unique_among_all_messages() {
     let history = vec![
-        Message::User { content: "before".to_owned() },
+        Message::user("before"),
         Message::Assistant {
             content: String::new(),
             tool_calls: vec![crate::message::ToolCall {

@@ -225,7 +225,7 @@ impl World {
         self.over = true;
         self.parts.extend(self.run.parts());
         assert!(self.announced.is_subset(&self.closed), "a card is left spinning");
-        let mut stored = vec![Message::User { content: "q".to_owned() }];
+        let mut stored = vec![Message::user("q")];
         stored.extend(self.parts.clone());
         let repaired = history::repair(stored.clone());
         assert_eq!(
