@@ -11,10 +11,15 @@ pub mod journal;
 pub mod lease;
 pub mod messages;
 pub mod migrate;
+pub mod overview;
 pub mod paging;
 pub mod pool;
+pub mod requeue;
 pub mod sanitize;
 pub mod turns;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
 
 /// What went wrong between us and Postgres. Users never see its text.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,37 @@ pub enum Error {
     TimedOut,
     #[error("stored {what} can't be read")]
     Corrupt { what: &'static str },
+}
+
+impl Error {
+    /// Whether the database is out of reach, or too busy, for the moment; else the same statement fails again.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Pool(error) => match &**error {
+                PoolError::Backend(error) => is_outage(error.code().map(SqlState::code)),
+                PoolError::Timeout(_)
+                | PoolError::Closed
+                | PoolError::NoRuntimeSpecified
+                | PoolError::PostCreateHook(_) => true,
+            },
+            Self::Hot(error) => is_outage(error.code().map(SqlState::code)),
+            Self::Row(error) => match error.as_database_error() {
+                Some(error) => is_outage(error.code().as_deref()),
+                None => true,
+            },
+            Self::TimedOut => true,
+            Self::Corrupt { what: _ } => false,
+        }
+    }
+}
+
+/// By SQLSTATE; without one the connection failed, not the statement.
+fn is_outage(code: Option<&str>) -> bool {
+    /// Connection, rollback for concurrency, resources, not in a state for it, operator, system.
+    const CLASSES: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
+    /// A primary that became a standby.
+    const READ_ONLY: &str = "25006";
+    code.is_none_or(|code| code == READ_ONLY || CLASSES.iter().any(|class| code.starts_with(class)))
 }
 
 impl From<deadpool_postgres::PoolError> for Error {

@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::store::paging::{InvalidCursor, Page, Paging};
+use crate::store::paging::{InvalidCursor, Page, Paging, Window};
 use crate::store::pool::{HotPool, RowPool, hot_row, within};
 use crate::store::{CommitError, Error, sanitize};
 
@@ -24,20 +24,30 @@ const OWNER: &str = "SELECT user_id FROM agent_conversations WHERE id = $1";
 const LIST: &str = "SELECT id, reference, title, is_archived, message_count, created_at, updated_at, last_message_at \
     FROM agent_conversations c \
     WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2) \
-    AND ($3::text IS NULL OR agent_words(c.title) @@ to_tsquery('pg_catalog.russian', $3) \
-        OR strpos(agent_fold(c.title), agent_fold($4)) > 0 \
-        OR EXISTS (SELECT FROM agent_messages m \
-            WHERE m.conversation_id = c.id AND m.words @@ to_tsquery('pg_catalog.russian', $3))) \
-    AND ($5::timestamptz IS NULL OR (c.updated_at, c.id) < ($5, $6)) \
-    ORDER BY c.updated_at DESC, c.id DESC LIMIT $7 OFFSET $8";
+    AND ($3::timestamptz IS NULL OR (c.updated_at, c.id) < ($3, $4)) \
+    ORDER BY c.updated_at DESC, c.id DESC LIMIT $5 OFFSET $6";
 const COUNT: &str = "SELECT count(*) FROM agent_conversations c \
-    WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2) \
-    AND ($3::text IS NULL OR agent_words(c.title) @@ to_tsquery('pg_catalog.russian', $3) \
-        OR strpos(agent_fold(c.title), agent_fold($4)) > 0 \
-        OR EXISTS (SELECT FROM agent_messages m \
-            WHERE m.conversation_id = c.id AND m.words @@ to_tsquery('pg_catalog.russian', $3)))";
+    WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2)";
+/// The page and, in every row, the number of all that is found; a row without an id stands for an empty page.
+const SEARCH: &str = "WITH hits AS MATERIALIZED (SELECT DISTINCT s.conversation_id FROM message_search s \
+        WHERE numnode(to_tsquery('pg_catalog.russian', $7)) > 0 \
+        AND s.words @@ (to_tsquery('pg_catalog.russian', $7) && agent_user_word($1)::tsquery)), \
+    found AS MATERIALIZED (SELECT c.id, c.updated_at FROM agent_conversations c \
+        WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2) \
+        AND (c.title_words @@ to_tsquery('pg_catalog.russian', $7) \
+            OR strpos(c.title_folded, agent_fold($8)) > 0 \
+            OR c.id IN (SELECT conversation_id FROM hits))) \
+    SELECT (SELECT count(*) FROM found) AS total, c.id, reference, title, is_archived, message_count, \
+        created_at, c.updated_at, last_message_at \
+    FROM (SELECT) AS always LEFT JOIN (SELECT * FROM found f \
+        WHERE $3::timestamptz IS NULL OR (f.updated_at, f.id) < ($3, $4) \
+        ORDER BY f.updated_at DESC, f.id DESC LIMIT $5 OFFSET $6) AS page ON true \
+    LEFT JOIN agent_conversations c ON c.id = page.id \
+    ORDER BY page.updated_at DESC, page.id DESC";
 const ARCHIVE: &str = "SELECT outcome, live_turn FROM agent_archive($1, $2, $3, false)";
 const ARCHIVE_BY_FORCE: &str = "SELECT outcome, live_turn FROM agent_archive($1, $2, $3, true)";
+const RENAME: &str =
+    "UPDATE agent_conversations SET title = $3 WHERE id = $1 AND user_id = $2 AND is_listed";
 const UNARCHIVE: &str = "UPDATE agent_conversations SET is_archived = false, updated_at = greatest(updated_at, $3) \
     WHERE id = $1 AND user_id = $2 AND is_archived";
 /// The conversation row is locked before the lease row, as everywhere.
@@ -151,38 +161,64 @@ pub async fn list(pool: &RowPool, filter: &Filter<'_>) -> Result<Page<Conversati
         Scope::Archived => Some(true),
         Scope::All => None,
     };
-    let search = filter.search.map(Search::parse);
-    let words = search.as_ref().map(|search| search.words.as_str());
-    let phrase = search.as_ref().map(|search| search.phrase.as_str());
     let window = filter.paging.window();
-    let after = window.after;
-    let user = filter.user.as_str();
     let (rows, total) = within(async {
-        let rows = sqlx::query(LIST)
-            .bind(user)
-            .bind(archived)
-            .bind(words)
-            .bind(phrase)
-            .bind(after.map(|cursor| cursor.updated_at))
-            .bind(after.map(|cursor| cursor.id.0))
-            .bind(window.fetch)
-            .bind(window.skip)
-            .fetch_all(pool)
-            .await?;
-        let total: i64 = sqlx::query_scalar(COUNT)
-            .bind(user)
-            .bind(archived)
-            .bind(words)
-            .bind(phrase)
-            .fetch_one(pool)
-            .await?;
-        Ok((rows, total))
+        match filter.search.map(Search::parse) {
+            Some(search) => found(pool, filter, archived, &window, &search).await,
+            None => listed(pool, filter, archived, &window).await,
+        }
     })
     .await?;
     let items = rows.iter().map(conversation).collect::<Result<Vec<_>, _>>()?;
     Ok(window.page(items, total, |last| {
         ListCursor { updated_at: last.updated_at, id: last.id }.to_string()
     }))
+}
+
+async fn listed(
+    pool: &RowPool,
+    filter: &Filter<'_>,
+    archived: Option<bool>,
+    window: &Window<ListCursor>,
+) -> Result<(Vec<PgRow>, i64), Error> {
+    let rows = sqlx::query(LIST)
+        .bind(filter.user.as_str())
+        .bind(archived)
+        .bind(window.after.map(|cursor| cursor.updated_at))
+        .bind(window.after.map(|cursor| cursor.id.0))
+        .bind(window.fetch)
+        .bind(window.skip)
+        .fetch_all(pool)
+        .await?;
+    let count = sqlx::query_scalar(COUNT).bind(filter.user.as_str()).bind(archived);
+    Ok((rows, count.fetch_one(pool).await?))
+}
+
+async fn found(
+    pool: &RowPool,
+    filter: &Filter<'_>,
+    archived: Option<bool>,
+    window: &Window<ListCursor>,
+    search: &Search,
+) -> Result<(Vec<PgRow>, i64), Error> {
+    let mut rows = sqlx::query(SEARCH)
+        .bind(filter.user.as_str())
+        .bind(archived)
+        .bind(window.after.map(|cursor| cursor.updated_at))
+        .bind(window.after.map(|cursor| cursor.id.0))
+        .bind(window.fetch)
+        .bind(window.skip)
+        .bind(&search.words)
+        .bind(&search.phrase)
+        .fetch_all(pool)
+        .await?;
+    let total = rows.first().map(|row| row.try_get("total")).transpose()?.unwrap_or_default();
+    let is_empty =
+        |row: &PgRow| Ok::<_, sqlx::Error>(row.try_get::<Option<Uuid>, _>("id")?.is_none());
+    if rows.first().map(is_empty).transpose()?.unwrap_or_default() {
+        rows.clear();
+    }
+    Ok((rows, total))
 }
 
 pub async fn get(
@@ -242,6 +278,22 @@ async fn archive_as(
         ("not_found", _) => Ok(Archived::NotFound),
         _ => Err(Error::Corrupt { what: "conversation" }),
     }
+}
+
+/// The conversation with its new title; `None` if it is not this user's.
+pub async fn rename(
+    pool: &RowPool,
+    user: &UserId,
+    id: ConversationId,
+    title: &str,
+) -> Result<Option<Conversation>, Error> {
+    let title = sanitize::text(title);
+    let work = async {
+        sqlx::query(RENAME).bind(id.0).bind(user.as_str()).bind(title).execute(pool).await?;
+        Ok(())
+    };
+    within(work).await?;
+    get(pool, user, id).await
 }
 
 /// The conversation, back in the list; `None` if it is not this user's.

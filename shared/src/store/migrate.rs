@@ -7,9 +7,32 @@ use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-use crate::store::pool::{HotPool, RowPool, hot_rows};
+use crate::store::Error;
+use crate::store::pool::{HotPool, RowPool, hot_rows, within};
 
+const STATES: &str = "SELECT version, description, success, checksum FROM _sqlx_migrations";
+const STATES_TABLE: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
 const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success";
+
+/// How a migration of this binary, or one that the database has, stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    pub version: i64,
+    pub name: String,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Applied,
+    Pending,
+    /// Applied in another form than this binary has.
+    Changed,
+    /// It began and did not end.
+    Failed,
+    /// Of a newer release.
+    Unknown,
+}
 
 /// Applies what is missing. Starters take turns by an advisory lock. A newer database is left alone.
 pub async fn run(url: &SecretString) -> anyhow::Result<()> {
@@ -48,6 +71,49 @@ pub async fn verify_hot(pool: &HotPool) -> anyhow::Result<()> {
         .map(|row| Ok::<_, tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?)))
         .collect();
     compare(&applied.context("reading the applied migrations")?)
+}
+
+/// Every migration, by version.
+pub async fn states(pool: &RowPool) -> Result<Vec<Migration>, Error> {
+    let mut stored = stored(pool).await?;
+    let mut migrations: Vec<Migration> = migrator()
+        .iter()
+        .map(|known| {
+            let state = match stored.remove(&known.version) {
+                None => State::Pending,
+                Some(row) if !row.success => State::Failed,
+                Some(row) if row.checksum.as_slice() == known.checksum.as_ref() => State::Applied,
+                Some(_) => State::Changed,
+            };
+            Migration { version: known.version, name: known.description.to_string(), state }
+        })
+        .collect();
+    migrations.extend(stored.into_iter().map(|(version, row)| {
+        let state = if row.success { State::Unknown } else { State::Failed };
+        Migration { version, name: row.name, state }
+    }));
+    migrations.sort_by_key(|migration| migration.version);
+    Ok(migrations)
+}
+
+struct Stored {
+    name: String,
+    success: bool,
+    checksum: Vec<u8>,
+}
+
+async fn stored(pool: &RowPool) -> Result<HashMap<i64, Stored>, Error> {
+    let rows: Vec<(i64, String, bool, Vec<u8>)> = within(async {
+        if !sqlx::query_scalar::<_, bool>(STATES_TABLE).fetch_one(pool).await? {
+            return Ok(Vec::new());
+        }
+        Ok(sqlx::query_as(STATES).fetch_all(pool).await?)
+    })
+    .await?;
+    let stored = rows
+        .into_iter()
+        .map(|(version, name, success, checksum)| (version, Stored { name, success, checksum }));
+    Ok(stored.collect())
 }
 
 fn migrator() -> Migrator {

@@ -2,7 +2,7 @@
 mod tls;
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use deadpool_postgres::{
@@ -15,6 +15,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
 
+use crate::runtime::telemetry::metrics;
 use crate::store::Error;
 
 pub type RowPool = sqlx::PgPool;
@@ -121,13 +122,32 @@ fn manager(
     }
 }
 
+/// Whether the database answers.
+pub async fn ping(pool: &HotPool) -> Result<(), Error> {
+    hot_row(pool, "SELECT 1", &[]).await.map(drop)
+}
+
+/// Drops the connections that nobody uses: after a silence they are most likely dead, and each one tried would
+/// cost a deadline.
+pub fn forget_idle(pool: &HotPool) {
+    drop(pool.retain(|_, _| false));
+}
+
+/// A connection of one's own; what it is waited for is measured.
+pub(super) async fn connection(pool: &HotPool) -> Result<deadpool_postgres::Client, Error> {
+    let asked = Instant::now();
+    let client = pool.get().await;
+    metrics::POOL_WAIT.record(asked.elapsed().as_secs_f64(), &[]);
+    Ok(client?)
+}
+
 /// Runs a statement that gives exactly one row.
 pub(super) async fn hot_row(
     pool: &HotPool,
     sql: &'static str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Row, Error> {
-    let client = pool.get().await?;
+    let client = connection(pool).await?;
     within(async {
         let statement = client.prepare_cached(sql).await?;
         Ok(client.query_one(&statement, params).await?)
@@ -140,7 +160,7 @@ pub(super) async fn hot_rows(
     sql: &'static str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, Error> {
-    let client = pool.get().await?;
+    let client = connection(pool).await?;
     within(async {
         let statement = client.prepare_cached(sql).await?;
         Ok(client.query(&statement, params).await?)

@@ -1,7 +1,7 @@
 //! `turns` with `checkpoints`: the two statements between which a worker's turn lives.
 use std::time::Duration;
 
-use contract::event::TurnStatus;
+use contract::event::{Event, TurnStatus};
 use contract::ids::{ConversationId, TurnId, UserId};
 use contract::job::{FileRef, JobKind};
 use serde::{Deserialize, Deserializer};
@@ -24,9 +24,19 @@ const BEGIN: &str =
     "SELECT * FROM agent_begin_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const COMMIT: &str = "SELECT agent_commit_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
     $16, $17)";
+const BEGUN: &str = "SELECT t.turn_id, t.finished_at IS NOT NULL AS finished, u.content AS question, \
+    a.content AS answer, t.outbox FROM turns t \
+    LEFT JOIN agent_messages u ON u.turn_id = t.turn_id AND u.role = 'user' \
+    LEFT JOIN agent_messages a ON a.turn_id = t.turn_id AND a.role = 'assistant' \
+    WHERE t.turn_id = ANY($1) AND t.user_id = $2 AND t.status <> 'rejected'";
 const LIVE: &str = "SELECT t.turn_id, t.user_id, t.attempts, t.started_at \
     FROM leases l JOIN turns t ON t.turn_id = l.turn_id \
     WHERE l.conversation_id = $1 AND l.until > clock_timestamp()";
+const LAST: &str = "SELECT t.turn_id, t.finished_at IS NOT NULL AS finished, u.content AS question, \
+    a.content AS answer, t.outbox FROM leases l JOIN turns t ON t.turn_id = l.turn_id \
+    LEFT JOIN agent_messages u ON u.turn_id = t.turn_id AND u.role = 'user' \
+    LEFT JOIN agent_messages a ON a.turn_id = t.turn_id AND a.role = 'assistant' \
+    WHERE l.conversation_id = $1 AND t.user_id = $2 AND t.status <> 'rejected'";
 
 #[derive(Clone, Debug)]
 pub struct BeginTurn<'a> {
@@ -66,6 +76,7 @@ pub enum Begun {
     Poisoned {
         attempt: u32,
         epoch: i64,
+        checkpoint: Option<SavedRun>,
     },
 }
 
@@ -157,6 +168,19 @@ pub struct LiveTurn {
     pub started_at: OffsetDateTime,
 }
 
+/// What is stored of a turn, whether it has ended or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTurn {
+    pub turn_id: TurnId,
+    pub finished: bool,
+    /// The user's message; a decision has none.
+    pub question: Option<String>,
+    /// As far as it got.
+    pub answer: Option<String>,
+    /// The last events of a turn that has ended: a card or an error, and the end.
+    pub outbox: Vec<Event>,
+}
+
 /// Starts a turn or goes on with it, in one statement: takes the lease, stores the user's message, loads
 /// what a run needs. Nothing is written unless the answer is `Started` or `Poisoned`.
 pub async fn begin(pool: &HotPool, begin: &BeginTurn<'_>) -> Result<Begun, Error> {
@@ -194,7 +218,8 @@ pub async fn begin(pool: &HotPool, begin: &BeginTurn<'_>) -> Result<Begun, Error
     match row.try_get("outcome")? {
         "started" => Ok(Begun::Started(Box::new(started(&row)?))),
         "poisoned" => {
-            Ok(Begun::Poisoned { attempt: attempt(&row)?, epoch: row.try_get("lease_epoch")? })
+            let (attempt, epoch) = (attempt(&row)?, row.try_get("lease_epoch")?);
+            Ok(Begun::Poisoned { attempt, epoch, checkpoint: saved_run(&row)? })
         }
         "finished" => {
             let outbox: Option<Value> = row.try_get("events")?;
@@ -288,6 +313,44 @@ pub async fn commit(pool: &HotPool, commit: &Commit) -> Result<(), CommitError> 
     if row.try_get(0)? { Ok(()) } else { Err(CommitError::Fenced) }
 }
 
+/// Those of these turns of the user's that were ever begun.
+pub async fn begun(
+    pool: &RowPool,
+    user: &UserId,
+    turns: &[TurnId],
+) -> Result<Vec<StoredTurn>, Error> {
+    let ids: Vec<Uuid> = turns.iter().map(|turn| turn.0).collect();
+    let query = sqlx::query(BEGUN).bind(ids).bind(user.as_str());
+    let rows = within(async { Ok(query.fetch_all(pool).await?) }).await?;
+    rows.iter().map(stored).collect()
+}
+
+/// The conversation's last turn, unless it was refused.
+pub async fn last(
+    pool: &RowPool,
+    user: &UserId,
+    conversation: ConversationId,
+) -> Result<Option<StoredTurn>, Error> {
+    let row = within(async {
+        let query = sqlx::query(LAST).bind(conversation.0).bind(user.as_str());
+        Ok(query.fetch_optional(pool).await?)
+    });
+    row.await?.as_ref().map(stored).transpose()
+}
+
+fn stored(row: &sqlx::postgres::PgRow) -> Result<StoredTurn, Error> {
+    let outbox: Option<sqlx::types::Json<Vec<Value>>> = sqlx::Row::try_get(row, "outbox")?;
+    // A newer worker may have written events that this program doesn't know.
+    let outbox = outbox.into_iter().flat_map(|outbox| outbox.0);
+    Ok(StoredTurn {
+        turn_id: TurnId(sqlx::Row::try_get(row, "turn_id")?),
+        finished: sqlx::Row::try_get(row, "finished")?,
+        question: sqlx::Row::try_get(row, "question")?,
+        answer: sqlx::Row::try_get(row, "answer")?,
+        outbox: outbox.filter_map(|event| serde_json::from_value(event).ok()).collect(),
+    })
+}
+
 /// The turn that holds the conversation's lease.
 pub async fn live(pool: &RowPool, conversation: ConversationId) -> Result<Option<LiveTurn>, Error> {
     let row =
@@ -303,18 +366,17 @@ pub async fn live(pool: &RowPool, conversation: ConversationId) -> Result<Option
     }))
 }
 
-fn started(row: &Row) -> Result<Started, Error> {
-    let (saved_turn, saved_run): (Option<Uuid>, Option<Value>) =
+fn saved_run(row: &Row) -> Result<Option<SavedRun>, Error> {
+    let (turn, run): (Option<Uuid>, Option<Value>) =
         (row.try_get("saved_turn")?, row.try_get("saved_run")?);
     let cursor: Option<i64> = row.try_get("saved_cursor")?;
-    let checkpoint = match (saved_turn, saved_run) {
-        (Some(turn), Some(run)) => {
-            let cursor = u64::try_from(cursor.unwrap_or_default())
-                .map_err(|_| Error::Corrupt { what: "cursor" })?;
-            Some(SavedRun { turn_id: TurnId(turn), run, cursor })
-        }
-        (None, _) | (_, None) => None,
-    };
+    let Some((turn, run)) = turn.zip(run) else { return Ok(None) };
+    let cursor =
+        u64::try_from(cursor.unwrap_or_default()).map_err(|_| Error::Corrupt { what: "cursor" })?;
+    Ok(Some(SavedRun { turn_id: TurnId(turn), run, cursor }))
+}
+
+fn started(row: &Row) -> Result<Started, Error> {
     let history: Option<Json<Vec<HistoryRow>>> = row.try_get("history")?;
     let (summary, upto): (Option<String>, Option<i64>) =
         (row.try_get("summary_text")?, row.try_get("summary_end")?);
@@ -322,7 +384,7 @@ fn started(row: &Row) -> Result<Started, Error> {
         epoch: row.try_get("lease_epoch")?,
         attempt: attempt(row)?,
         new_conversation: row.try_get("is_new")?,
-        checkpoint,
+        checkpoint: saved_run(row)?,
         open_card: confirmations::read_open(row.try_get("card")?)?,
         summary: summary.zip(upto).map(|(text, upto)| Summary { text, upto }),
         history: history.map(|rows| rows.0).unwrap_or_default(),

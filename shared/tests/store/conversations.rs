@@ -186,7 +186,7 @@ async fn cursors_of_strangers_are_refused() {
 }
 
 #[tokio::test]
-async fn attachments_are_kept_with_their_text() {
+async fn attachments_are_kept_as_first_read() {
     let world = World::new().await;
     let live = world.live("a").await;
     let file = contract::job::FileRef {
@@ -198,18 +198,28 @@ async fn attachments_are_kept_with_their_text() {
     let id = turn_id().0;
     let new = attachments::NewAttachment {
         id,
+        epoch: live.epoch,
         conversation: live.conversation,
         user: &world.user,
         file: &file,
-        text: "page\0one",
+        extraction: &json!({ "text": "page\0one" }),
+        image: Some("data:image/png;base64,AAAA"),
         now: now(),
     };
     attachments::save(&world.hot, &new).await.unwrap();
-    attachments::save(&world.hot, &attachments::NewAttachment { id: turn_id().0, ..new.clone() })
-        .await
-        .unwrap();
+    let other = json!({ "text": "another result" });
+    let again = attachments::NewAttachment {
+        id: turn_id().0,
+        extraction: &other,
+        image: None,
+        ..new.clone()
+    };
+    attachments::save(&world.hot, &again).await.unwrap();
     let list = attachments::list(&world.hot, live.conversation, 10).await.unwrap();
-    assert_eq!((list.len(), list[0].id, list[0].text.as_str()), (1, id, "page\u{fffd}one"));
+    let kept: Vec<_> = list.iter().map(|attachment| &attachment.extraction).collect();
+    assert_eq!(kept, [&json!({ "text": "page\u{fffd}one" })]);
+    let image = attachments::image(&world.hot, live.conversation, "blob\0").await.unwrap();
+    assert_eq!(image.as_deref(), new.image);
     let found = attachments::find(&world.hot, live.conversation, "blob\0").await.unwrap().unwrap();
     assert_eq!((&found.file.name, found.file.size), (&file.name, 10));
     assert_eq!(attachments::find(&world.hot, conversation_id(), "blob\0").await.unwrap(), None);

@@ -1,10 +1,15 @@
 //! A worker whose lease was taken over, or given back, writes nothing.
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use contract::event::TurnStatus;
+use contract::ids::UserId;
+use contract::job::FileRef;
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::store::CommitError;
+use shared::store::attachments::{self, NewAttachment};
+use shared::store::audit::AuditRow;
 use shared::store::confirmations::{self, Decide, Supersede, Verdict};
 use shared::store::conversations;
 use shared::store::journal::{self, Call};
@@ -22,7 +27,9 @@ const STATE: &str = "SELECT hashtextextended( \
     || (SELECT coalesce(string_agg(m::text, ';' ORDER BY m.id), '') FROM agent_messages m) \
     || (SELECT coalesce(string_agg(t::text, ';' ORDER BY t.turn_id), '') FROM turns t) \
     || (SELECT coalesce(string_agg(a::text, ';' ORDER BY a.id), '') FROM agent_conversations a) \
-    || (SELECT coalesce(string_agg(l.epoch::text || l.turn_id, ';'), '') FROM leases l), 0)";
+    || (SELECT coalesce(string_agg(u::text, ';' ORDER BY u.id), '') FROM assistant_audit u) \
+    || (SELECT coalesce(string_agg(f::text, ';' ORDER BY f.id), '') FROM attachments f) \
+    || (SELECT coalesce(string_agg(l::text, ';'), '') FROM leases l), 0)";
 
 #[tokio::test]
 async fn after_a_takeover_nothing_is_written() {
@@ -97,6 +104,42 @@ fn call<'a>(live: &Live, call_id: &'a str) -> Call<'a> {
     Call { conversation, turn, epoch, call_id, digest: "d" }
 }
 
+fn audit_row(live: &Live, user: &UserId) -> AuditRow {
+    AuditRow {
+        at: now(),
+        service_actor: "agent".to_owned(),
+        user_actor: user.clone(),
+        operation: "stale".to_owned(),
+        decision: String::new(),
+        outcome: "ok".to_owned(),
+        conversation: Some(live.conversation),
+        turn: Some(live.turn),
+        tool_call_id: None,
+        detail: json!({}),
+    }
+}
+
+fn attachment<'a>(live: &Live, user: &'a UserId) -> NewAttachment<'a> {
+    static FILE: LazyLock<FileRef> = LazyLock::new(|| FileRef {
+        blob: "stale".to_owned(),
+        name: "stale.csv".to_owned(),
+        mime: "text/csv".to_owned(),
+        size: 1,
+    });
+    let Live { conversation, turn, epoch } = *live;
+    NewAttachment {
+        id: turn.0,
+        conversation,
+        epoch,
+        user,
+        file: &FILE,
+        extraction: &Value::Null,
+        image: None,
+        now: now(),
+    }
+}
+
+/// All that a worker writes. A statement that is added to the store belongs here, too.
 async fn refused_everywhere(world: &World, stale: &Live) {
     let before = world.count(STATE).await;
     let hot = &world.hot;
@@ -107,6 +150,7 @@ async fn refused_everywhere(world: &World, stale: &Live) {
         append_parts: Some((turn, json!(["stale"]))),
         card: Some(card(&["stale"])),
         finish: Some((TurnStatus::Failed, json!(["stale"]))),
+        audit: vec![audit_row(stale, &world.user)],
         release_lease: true,
         ..commit(stale)
     };
@@ -121,8 +165,11 @@ async fn refused_everywhere(world: &World, stale: &Live) {
     let supersede = Supersede { conversation, turn, epoch, user: &world.user, now: now() };
     assert_fenced(confirmations::supersede(hot, &supersede).await);
     assert_fenced(conversations::save_summary(hot, conversation, epoch, "stale", 1).await);
+    assert_fenced(attachments::save(hot, &attachment(stale, &world.user)).await);
     assert!(!lease::renew(hot, conversation, epoch, Duration::from_secs(9)).await.unwrap());
     lease::release(hot, conversation, epoch).await.unwrap();
+    lease::give_back(hot, conversation, epoch).await.unwrap();
+    lease::give_back_unheard(hot, conversation, turn, "a worker of another name").await.unwrap();
     assert_eq!(world.count(STATE).await, before);
 }
 

@@ -6,13 +6,16 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod attempts;
 mod confirmations;
 mod conversations;
 mod fencing;
 mod journal;
 mod messages;
 mod migrate;
+mod overview;
 mod pools;
+mod requeue;
 mod search;
 mod server;
 mod turns;

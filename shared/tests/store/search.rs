@@ -1,5 +1,6 @@
 //! Search in titles and messages. The test server has locale C, which knows no Russian letters.
 use shared::store::conversations::{self, Filter};
+use shared::store::paging::Paging;
 
 use crate::world::{World, conversation_id};
 
@@ -51,6 +52,28 @@ async fn a_very_long_message_is_stored_and_its_start_is_found() {
     let long = format!("начало {} конец", "слово123 и другое; ".repeat(30_000));
     world.talk(conversation_id(), "вопрос", &long).await;
     assert_eq!(found(&world, "начало").await, 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_written_anew_is_found_by_its_new_words() {
+    let world = World::new().await;
+    let id = conversation_id();
+    world.talk(id, "question", "first version").await;
+    sqlx::query("UPDATE agent_messages SET content = 'second attempt' WHERE role = 'assistant'")
+        .execute(&world.rows)
+        .await
+        .unwrap();
+    assert_eq!((found(&world, "version").await, found(&world, "attempt").await), (0, 1));
+}
+
+#[tokio::test]
+async fn a_page_behind_the_last_one_still_has_the_total() {
+    let world = World::new().await;
+    world.talk(conversation_id(), "dashboards", "three").await;
+    let paging = Paging::Numbered { page: 7, page_size: 10 };
+    let filter = Filter { search: Some("dashboard"), paging, ..world.filter() };
+    let page = conversations::list(&world.rows, &filter).await.unwrap();
+    assert_eq!((page.items.len(), page.total, page.next_cursor), (0, 1, None));
 }
 
 async fn found(world: &World, search: &str) -> u64 {

@@ -1,19 +1,19 @@
 //! Beginning, going on with and ending a turn.
 use std::time::{Duration, Instant};
 
-use contract::event::TurnStatus;
+use contract::event::{Event, TurnEnd, TurnStatus};
 use contract::job::{FileRef, JobKind};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use shared::store::audit::AuditRow;
-use shared::store::messages::{self, Finish, Role};
+use shared::store::messages::{self, Role};
 use shared::store::paging::Paging;
 use shared::store::turns::{
-    self, AssistantRow, BeginTurn, Begun, Commit, RunChange, SavedRun, Summary,
+    self, AssistantRow, BeginTurn, Begun, Commit, RunChange, SavedRun, StoredTurn, Summary,
 };
 use shared::store::{conversations, lease};
 
-use crate::world::{World, answer_row, commit, conversation_id, now, started, turn_id, user};
+use crate::world::{Live, World, answer_row, commit, conversation_id, now, started, turn_id, user};
 
 #[tokio::test]
 async fn a_first_message_makes_the_conversation() {
@@ -41,6 +41,30 @@ async fn a_first_message_makes_the_conversation() {
         messages::page(&world.rows, &world.user, conversation, paging).await.unwrap().unwrap();
     assert_eq!((page.items[0].role, page.items[0].content.as_str()), (Role::User, "Привет"));
     assert_eq!(page.items[0].files, files);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_begun_is_found_by_its_user() {
+    let world = World::new().await;
+    let conversation = conversation_id();
+    let told = world.talk(conversation, "hi", "hello").await;
+    let open = world.live_in(conversation, "and?").await;
+    let found = async |user| {
+        let turns = [turn_id(), told.turn, open.turn];
+        let mut found = turns::begun(&world.rows, user, &turns).await.unwrap();
+        found.sort_by_key(|turn| !turn.finished);
+        found
+    };
+    let stored = |turn_id, question: &str, answer: Option<&str>| StoredTurn {
+        turn_id,
+        finished: answer.is_some(),
+        question: Some(question.to_owned()),
+        answer: answer.map(str::to_owned),
+        outbox: Vec::new(),
+    };
+    let both = [stored(told.turn, "hi", Some("hello")), stored(open.turn, "and?", None)];
+    assert_eq!(found(&world.user).await, both);
+    assert_eq!(found(&user("boris")).await, []);
 }
 
 #[tokio::test]
@@ -135,30 +159,6 @@ async fn of_racing_workers_one_starts() {
         let winner = begins.into_iter().find(|begun| matches!(begun, Begun::Started(_)));
         lease::release(&world.hot, conversation, started(winner.unwrap()).epoch).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_turn_that_dies_too_often_is_poisoned() {
-    let world = World::new().await;
-    let (conversation, turn) = (conversation_id(), turn_id());
-    let begin = world.message(conversation, turn, "crash");
-    for attempt in 1..=3 {
-        assert_eq!(started(world.begin_as(&begin).await).attempt, attempt);
-        assert_eq!(world.begin_as(&begin).await, Begun::LeaseHeld, "a refusal is no attempt");
-        world.expire(conversation).await;
-    }
-    let begun = world.begin_as(&begin).await;
-    let Begun::Poisoned { attempt: 4, epoch } = begun else { panic!("{begun:?}") };
-    let outbox = json!([{"type": "turn_end"}]);
-    let failure = Commit {
-        epoch,
-        assistant: Some(AssistantRow { finish: Finish::Failed, ..answer_row("") }),
-        finish: Some((TurnStatus::Failed, outbox.clone())),
-        release_lease: true,
-        ..commit(&crate::world::Live { conversation, turn, epoch })
-    };
-    world.commit(failure).await.unwrap();
-    assert_eq!(world.begin_as(&begin).await, Begun::Finished { outbox });
 }
 
 #[tokio::test]
@@ -318,6 +318,33 @@ async fn the_live_turn_is_the_one_with_the_lease() {
     assert_eq!((found.turn_id, &found.user_id, found.attempt), (live.turn, &world.user, 1));
     world.end(&live, "b").await;
     assert_eq!(turns::live(&world.rows, live.conversation).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_last_turn_that_was_run_says_how_it_ended() {
+    let world = World::new().await;
+    let live = world.live("a").await;
+    let boris = user("boris");
+    let last = async |user| turns::last(&world.rows, user, live.conversation).await.unwrap();
+    let stored = |finished, outbox| {
+        let question = Some("a".to_owned());
+        StoredTurn { turn_id: live.turn, finished, question, answer: None, outbox }
+    };
+    assert_eq!(last(&world.user).await, Some(stored(false, Vec::new())));
+    let end = |status| {
+        let end = TurnEnd { status, text: None, usage: None, timings: None };
+        vec![Event::TurnEnd(end)]
+    };
+    let ended = |live: &Live, status| {
+        let finish = Some((status, serde_json::to_value(end(status)).unwrap()));
+        Commit { finish, release_lease: true, ..commit(live) }
+    };
+    world.commit(ended(&live, TurnStatus::Failed)).await.unwrap();
+    assert_eq!(last(&world.user).await, Some(stored(true, end(TurnStatus::Failed))));
+    assert_eq!(last(&boris).await, None);
+    let refused = world.live_in(live.conversation, "b").await;
+    world.commit(ended(&refused, TurnStatus::Rejected)).await.unwrap();
+    assert_eq!(last(&world.user).await, None);
 }
 
 #[tokio::test]
