@@ -1,4 +1,5 @@
 //! NATS, typed. Every call has a deadline; only the readers that say so wait for ever.
+mod api;
 pub mod connect;
 pub mod control;
 pub mod dead_letter;
@@ -8,7 +9,9 @@ pub mod files;
 pub mod jobs;
 mod publish;
 mod retry;
+pub mod survey;
 pub mod topology;
+pub mod workers;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -78,6 +81,16 @@ impl Bus {
         true
     }
 
+    /// Returns at the next connect: what was asked before it gets no answer any more.
+    pub async fn reconnected(&self) {
+        let mut disturbances = self.disturbances();
+        let connects = disturbances.borrow().connects;
+        let is_new = |disturbances: &Disturbances| disturbances.connects != connects;
+        if disturbances.wait_for(is_new).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Sends everything, unsubscribes and closes. Last thing a process does: nothing is sent afterwards.
     pub async fn close(&self) {
         let _ = bounded(self.client.flush()).await;
@@ -115,7 +128,7 @@ const CONNECTED_POLL: Duration = Duration::from_millis(50);
 
 impl Error {
     /// Whether the same call may succeed a moment later.
-    pub(crate) fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Disconnected | Self::Timeout | Self::NoResponders => true,
             // JetStream is starting, a leader is being elected, or the store is busy.

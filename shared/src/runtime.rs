@@ -2,6 +2,7 @@
 pub mod clock;
 pub mod digest;
 pub mod env;
+pub mod probe;
 pub mod seal;
 pub mod shutdown;
 pub mod telemetry;

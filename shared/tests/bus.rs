@@ -5,15 +5,23 @@
 mod cluster;
 #[path = "bus/control.rs"]
 mod control;
+#[path = "bus/dead_letters.rs"]
+mod dead_letters;
 #[path = "bus/events.rs"]
 mod events;
 #[path = "bus/files.rs"]
 mod files;
 #[path = "bus/jobs.rs"]
 mod jobs;
+#[path = "bus/reach.rs"]
+mod reach;
 #[path = "bus/reader.rs"]
 mod reader;
 #[path = "bus/server.rs"]
 mod server;
+#[path = "bus/survey.rs"]
+mod survey;
 #[path = "bus/topology.rs"]
 mod topology;
+#[path = "bus/workers.rs"]
+mod workers;

@@ -38,16 +38,31 @@ pub struct Config {
     pub ca_file: Option<PathBuf>,
     /// Messages buffered per subscription; `None` is 8192.
     pub subscription_capacity: Option<usize>,
+    pub unreachable: Unreachable,
+}
+
+/// What becomes of a connection that can't be made.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Unreachable {
+    /// Services wait for their servers.
+    #[default]
+    TryOn,
+    /// People want to know why.
+    FailWithin(Duration),
 }
 
 /// Waits a while for the first connection, then goes on trying in the background: ask `is_connected`.
-/// Fails only for a configuration that can't work.
+/// Fails only for a configuration that can't work, unless `unreachable` says otherwise.
 pub async fn connect(config: Config) -> anyhow::Result<Bus> {
     tls::install_provider();
     let addresses = addresses(&config.urls)?;
     let (disturbed, disturbances) = watch::channel(Disturbances::default());
     let options = options(&config, disturbed).await?;
-    let client = tokio::time::timeout(FIRST_CONNECTION_WITHIN, options.connect(addresses))
+    let (options, patience) = match config.unreachable {
+        Unreachable::TryOn => (options.retry_on_initial_connect(), FIRST_CONNECTION_WITHIN),
+        Unreachable::FailWithin(patience) => (options, patience),
+    };
+    let client = tokio::time::timeout(patience, options.connect(addresses))
         .await
         .context("connecting to NATS")?
         .context("connecting to NATS")?;
@@ -72,7 +87,6 @@ async fn options(
         .connection_timeout(CONNECT_WITHIN)
         .request_timeout(Some(ANSWER_WITHIN))
         .reconnect_delay_callback(reconnect_delay)
-        .retry_on_initial_connect()
         .event_callback(move |event| {
             note(&event, &disturbed);
             std::future::ready(())
@@ -80,6 +94,10 @@ async fn options(
     if !config.inbox_prefix.is_empty() {
         options = options.custom_inbox_prefix(&config.inbox_prefix);
     }
+    anyhow::ensure!(
+        config.credentials_file.is_none() || config.nkey_seed.is_none(),
+        "NATS_CREDS and NATS_NKEY exclude each other"
+    );
     if let Some(file) = &config.credentials_file {
         let reading = || format!("reading NATS credentials {}", file.display());
         options = options.credentials_file(file).await.with_context(reading)?;

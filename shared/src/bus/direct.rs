@@ -6,20 +6,27 @@ use std::time::Duration;
 
 use async_nats::client::Request;
 use async_nats::{HeaderMap, Message, StatusCode, Subscriber};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use tokio::time::timeout;
 
 use crate::bus::{ANSWER_WITHIN, Bus, Error, bounded};
+use crate::runtime::clock;
 
 const SEQUENCE: &str = "Nats-Sequence";
 const LAST_SEQUENCE: &str = "Nats-Last-Sequence";
 const PENDING: &str = "Nats-Num-Pending";
 const SUBJECT: &str = "Nats-Subject";
+const TIME_STAMP: &str = "Nats-Time-Stamp";
 
 /// Most messages of one answer; the buffer of a subscription is larger.
 pub(crate) const BATCH: usize = 500;
+/// Many readers may each hold a page.
+const PAGE_BYTES: usize = 512 * 1024;
 /// Silence inside a batch: the rest of it was dropped.
 const NEXT_WITHIN: Duration = Duration::from_millis(300);
 const END_OF_BATCH: u16 = 204;
@@ -60,13 +67,43 @@ struct Query<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_by_subj: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    multi_last: Option<[&'a str; 1]>,
+    multi_last: Option<&'a [&'a str]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<usize>,
 }
 
-const NOTHING: Query<'_> =
-    Query { seq: None, last_by_subj: None, next_by_subj: None, multi_last: None, batch: None };
+#[derive(Deserialize)]
+struct Found {
+    message: Option<StoredMessage>,
+    error: Option<Refusal>,
+}
+
+/// Bytes are in base64.
+#[derive(Deserialize)]
+struct StoredMessage {
+    #[serde(default)]
+    data: String,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    code: u16,
+    #[serde(default)]
+    err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+const NOTHING: Query<'_> = Query {
+    seq: None,
+    last_by_subj: None,
+    next_by_subj: None,
+    multi_last: None,
+    batch: None,
+    max_bytes: None,
+};
 
 /// The newest message on the filter's subjects.
 pub(crate) async fn last(bus: &Bus, stream: &str, filter: &str) -> Result<Option<Fetched>, Error> {
@@ -76,6 +113,40 @@ pub(crate) async fn last(bus: &Bus, stream: &str, filter: &str) -> Result<Option
     }
     let query = Query { last_by_subj: Some(filter), ..NOTHING };
     one(bus, format!("$JS.API.DIRECT.GET.{stream}"), encode(&query)).await
+}
+
+/// What the newest message on this subject holds. Asks the stream's leader: unlike that of [`last`], the answer is
+/// never older than what was acknowledged before.
+pub(crate) async fn last_at_leader(
+    bus: &Bus,
+    stream: &str,
+    subject: &str,
+) -> Result<Option<Bytes>, Error> {
+    if !bus.is_connected() {
+        return Err(Error::Disconnected);
+    }
+    let query = encode(&Query { last_by_subj: Some(subject), ..NOTHING });
+    let request = Request::new().payload(query).timeout(Some(ANSWER_WITHIN));
+    let to = format!("$JS.API.STREAM.MSG.GET.{stream}");
+    let answer = timeout(ANSWER_WITHIN, bus.client.send_request(to, request)).await;
+    found(&answer.map_err(|_| Error::Timeout)??.payload)
+}
+
+fn found(answer: &[u8]) -> Result<Option<Bytes>, Error> {
+    let unexpected = |what: String| Error::Unexpected(format!("answer of a stream: {what}"));
+    let answer: Found =
+        serde_json::from_slice(answer).map_err(|error| unexpected(error.to_string()))?;
+    match answer {
+        Found { error: Some(error), .. } if error.code == NOT_FOUND => Ok(None),
+        Found { error: Some(Refusal { err_code: code, description: text, .. }), .. } => {
+            Err(Error::Refused { code, text })
+        }
+        Found { message: Some(StoredMessage { data }), .. } => {
+            let payload = STANDARD.decode(data).map_err(|error| unexpected(error.to_string()))?;
+            Ok(Some(Bytes::from(payload)))
+        }
+        Found { .. } => Err(unexpected("neither a message nor an error".to_owned())),
+    }
 }
 
 /// The oldest message at or after `seq` on the filter's subjects.
@@ -89,32 +160,43 @@ pub(crate) async fn next(
     one(bus, format!("$JS.API.DIRECT.GET.{stream}"), encode(&query)).await
 }
 
-/// Up to `batch` messages from `seq` on.
+/// The message with this sequence.
+pub(crate) async fn at(bus: &Bus, stream: &str, seq: u64) -> Result<Option<Fetched>, Error> {
+    let query = Query { seq: Some(seq), ..NOTHING };
+    one(bus, format!("$JS.API.DIRECT.GET.{stream}"), encode(&query)).await
+}
+
+/// Up to `batch` messages from `seq` on, and not many more bytes than one page may have.
 pub(crate) async fn page(
     bus: &Bus,
     stream: &str,
     filter: &str,
     (seq, batch): (u64, usize),
 ) -> Result<Page, Error> {
-    let query =
-        Query { seq: Some(seq.max(1)), next_by_subj: Some(filter), batch: Some(batch), ..NOTHING };
+    let query = Query {
+        seq: Some(seq.max(1)),
+        next_by_subj: Some(filter),
+        batch: Some(batch),
+        max_bytes: Some(PAGE_BYTES),
+        ..NOTHING
+    };
     match many(bus, stream, &query).await? {
         Answer::Messages(page) => Ok(page),
         Answer::TooMany => Err(Error::Unexpected("too many results for a batch".to_owned())),
     }
 }
 
-/// The newest message of every subject that matches, by sequence.
+/// The newest message of every subject that one of the filters matches, by sequence.
 pub(crate) async fn last_of_each(
     bus: &Bus,
     stream: &str,
-    filter: &str,
+    filters: &[&str],
 ) -> Result<LastOfEach, Error> {
     let mut messages: Vec<Fetched> = Vec::new();
     loop {
         // A subject that moves on in between comes again, with its newer message.
         let seq = messages.last().map(|last| last.seq + 1);
-        let query = Query { seq, multi_last: Some([filter]), batch: Some(BATCH), ..NOTHING };
+        let query = Query { seq, multi_last: Some(filters), batch: Some(BATCH), ..NOTHING };
         let page = match many(bus, stream, &query).await? {
             Answer::Messages(page) => page,
             Answer::TooMany => return Ok(LastOfEach::TooMany),
@@ -144,6 +226,11 @@ impl Fetched {
         };
         let previous = number(&headers, LAST_SEQUENCE).unwrap_or(0);
         Ok(Self { seq, previous, subject, headers, payload: message.payload })
+    }
+
+    /// By the server's clock.
+    pub(crate) fn stored_at(&self) -> Option<OffsetDateTime> {
+        clock::parse(self.header(TIME_STAMP)?).ok()
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -246,4 +333,21 @@ fn is_literal(filter: &str) -> bool {
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.as_str().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_leader_are_understood() {
+        let message = br#"{"type":"t","message":{"subject":"a","seq":7,"data":"e30=","time":"x"}}"#;
+        assert_eq!(found(message), Ok(Some(Bytes::from_static(b"{}"))));
+        let none = br#"{"type":"t","error":{"code":404,"err_code":10037,"description":"no message found"}}"#;
+        assert_eq!(found(none), Ok(None));
+        let away = br#"{"error":{"code":503,"err_code":10008,"description":"unavailable"}}"#;
+        let text = "unavailable".to_owned();
+        assert_eq!(found(away), Err(Error::Refused { code: 10008, text }));
+        assert!(matches!(found(b"+OK"), Err(Error::Unexpected(_))));
+    }
 }

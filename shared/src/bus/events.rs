@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_nats::{Subject, Subscriber};
 use bytes::Bytes;
-use contract::event::{Envelope, Event, Queued, SessionRecord};
+use contract::event::{Envelope, Event, SessionRecord};
 use contract::ids::{ConversationId, SessionToken, TurnId};
 use contract::limits;
 use contract::subject::{self, EventAddress};
@@ -26,6 +26,8 @@ use crate::runtime::trace::Trace;
 
 const UNFENCED_PATIENCE: Duration = Duration::from_secs(5);
 const REPLAY_PATIENCE: Duration = Duration::from_secs(5);
+const LOOKS: u32 = 3;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An event and its place in the stream; `seq` is the cursor clients see.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Stored {
     pub seq: u64,
     pub address: EventAddress,
     pub envelope: Envelope,
+    /// Where it was written; not read for tokens.
+    pub trace: Trace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +66,7 @@ pub struct Publisher {
     subject: Subject,
     turn: TurnId,
     last_seq: u64,
+    previous_seq: u64,
     tail: Option<Stored>,
 }
 
@@ -78,14 +83,6 @@ pub enum LiveItem {
     Event(Stored, u64),
     /// Messages may have been lost: compare with the stream.
     Lagged,
-}
-
-/// What a session's stream has to catch up with: a turn that was not delivered to its end.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TurnBacklog {
-    pub address: EventAddress,
-    /// Everything stored of the turn when the reader was opened, from its first event on.
-    pub stored: Vec<Stored>,
 }
 
 /// Reads all turns of a session, each exactly once and in order, over gaps, restarts and full buffers.
@@ -112,6 +109,14 @@ enum Look {
     Everywhere,
 }
 
+/// What the stream said to an event that was published without the fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub seq: u64,
+    /// An event with this message id was there before, at `seq`.
+    pub duplicate: bool,
+}
+
 /// Stores an event without the fence: `queued`, refusals, the session record.
 pub async fn publish_unfenced(
     bus: &Bus,
@@ -120,16 +125,40 @@ pub async fn publish_unfenced(
     envelope: &Envelope,
     trace: &Trace,
 ) -> Result<u64, PublishError> {
-    let payload = encode(envelope)?;
-    let to = Subject::from(subject::event(conversation, session, envelope.turn_id));
     // A session's records have no number of their own.
     let is_record = matches!(envelope.event, Event::Session(_));
     let id = if is_record { format!("session:{}", Uuid::new_v4()) } else { message_id(envelope) };
+    let address = EventAddress { conversation, session: session.clone(), turn: envelope.turn_id };
+    publish_as(bus, &id, &address, envelope, trace).await.map(|placed| placed.seq)
+}
+
+/// Stores a `queued` under its own message id, or under `repeats`: one that every submission has which says the same.
+pub async fn publish_queued(
+    bus: &Bus,
+    address: &EventAddress,
+    envelope: &Envelope,
+    repeats: Option<&str>,
+    trace: &Trace,
+) -> Result<Placed, PublishError> {
+    let id = repeats.map_or_else(|| message_id(envelope), str::to_owned);
+    publish_as(bus, &id, address, envelope, trace).await
+}
+
+async fn publish_as(
+    bus: &Bus,
+    id: &str,
+    address: &EventAddress,
+    envelope: &Envelope,
+    trace: &Trace,
+) -> Result<Placed, PublishError> {
+    let payload = encode(envelope)?;
+    let EventAddress { conversation, session, turn } = address;
+    let to = Subject::from(subject::event(*conversation, session, *turn));
     let mut patience = Patience::new(UNFENCED_PATIENCE);
     loop {
-        let headers = publish::headers(&id, trace);
+        let headers = publish::headers(id, trace);
         match publish::once(bus, to.clone(), headers, payload.clone()).await {
-            Ok(stored) => return Ok(stored.seq),
+            Ok(stored) => return Ok(Placed { seq: stored.seq, duplicate: stored.duplicate }),
             Err(Error::TooLarge) => return Err(PublishError::TooLarge),
             Err(error) if error.is_transient() && patience.pause(bus).await => {}
             Err(error) => return Err(PublishError::Unavailable(error)),
@@ -149,9 +178,34 @@ pub async fn first(bus: &Bus, filter: &str) -> Result<Option<Stored>, Error> {
     Ok(found.and_then(|message| Incoming::read(message)?.stored()))
 }
 
+/// The event at exactly this place of the stream, if it is still there.
+pub async fn at(bus: &Bus, seq: u64) -> Result<Option<Stored>, Error> {
+    for _ in 0..LOOKS {
+        if let Some(message) = direct::at(bus, subject::STREAM_EVENTS, seq).await? {
+            return Ok(Incoming::read(message).and_then(Incoming::stored));
+        }
+        // A replica that lags behind has not got it yet.
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(None)
+}
+
+/// The newest event of each of these turns that the log has anything of.
+pub async fn last_of_turns(bus: &Bus, turns: &[TurnId]) -> Result<Vec<Stored>, Error> {
+    let filters: Vec<String> = turns.iter().map(|turn| subject::events_of_turn(*turn)).collect();
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    match direct::last_of_each(bus, subject::STREAM_EVENTS, &filters).await? {
+        LastOfEach::All(messages) => Ok(messages
+            .into_iter()
+            .filter_map(|message| Incoming::read(message)?.stored())
+            .collect()),
+        LastOfEach::TooMany => Err(Error::Unexpected("too many subjects of a turn".to_owned())),
+    }
+}
+
 /// The newest event of every subject that matches.
 pub async fn multi_last(bus: &Bus, filter: &str) -> Result<Vec<Stored>, MultiLastError> {
-    match direct::last_of_each(bus, subject::STREAM_EVENTS, filter).await? {
+    match direct::last_of_each(bus, subject::STREAM_EVENTS, &[filter]).await? {
         LastOfEach::All(messages) => Ok(messages
             .into_iter()
             .filter_map(|message| Incoming::read(message)?.stored())
@@ -164,6 +218,13 @@ pub async fn multi_last(bus: &Bus, filter: &str) -> Result<Vec<Stored>, MultiLas
 pub async fn replay(bus: &Bus, filter: &str, from_seq: u64) -> Result<Vec<Stored>, Error> {
     let events = read_all(bus, filter, from_seq).await?;
     Ok(events.into_iter().filter_map(Incoming::stored).collect())
+}
+
+/// A part of the stored events from `from_seq` on, and whether it was the last one.
+pub async fn page(bus: &Bus, filter: &str, from_seq: u64) -> Result<(Vec<Stored>, bool), Error> {
+    let page = direct::page(bus, subject::STREAM_EVENTS, filter, (from_seq, direct::BATCH)).await?;
+    let stored = page.messages.into_iter().filter_map(|message| Incoming::read(message)?.stored());
+    Ok((stored.collect(), page.complete))
 }
 
 async fn read_all(bus: &Bus, filter: &str, from_seq: u64) -> Result<Vec<Incoming>, Error> {
@@ -212,16 +273,6 @@ impl Live {
     }
 }
 
-impl TurnBacklog {
-    /// The submission, unless it is too old to be in the stream.
-    pub fn queued(&self) -> Option<&Queued> {
-        if let Event::Queued(queued) = &self.stored.first()?.envelope.event {
-            return Some(queued);
-        }
-        None
-    }
-}
-
 /// A message of the stream of events, readable or not.
 #[derive(Clone, Debug)]
 struct Incoming {
@@ -229,24 +280,29 @@ struct Incoming {
     previous: u64,
     address: EventAddress,
     envelope: Option<Envelope>,
+    trace: Trace,
 }
 
 impl Incoming {
     fn read(message: Fetched) -> Option<Self> {
         let address = subject::parse_event(&message.subject)?;
-        let envelope = match serde_json::from_slice(&message.payload) {
+        let envelope: Option<Envelope> = match serde_json::from_slice(&message.payload) {
             Ok(envelope) => Some(envelope),
             Err(error) => {
                 warn!(seq = message.seq, %error, "Event {} can't be read", message.seq);
                 None
             }
         };
-        Some(Self { seq: message.seq, previous: message.previous, address, envelope })
+        let is_token = envelope
+            .as_ref()
+            .is_some_and(|envelope| matches!(envelope.event, Event::StreamToken { .. }));
+        let trace = if is_token { Trace::default() } else { Trace::from_headers(&message.headers) };
+        Some(Self { seq: message.seq, previous: message.previous, address, envelope, trace })
     }
 
     fn stored(self) -> Option<Stored> {
-        let (seq, address) = (self.seq, self.address);
-        self.envelope.map(|envelope| Stored { seq, address, envelope })
+        let Self { seq, address, trace, .. } = self;
+        self.envelope.map(|envelope| Stored { seq, address, envelope, trace })
     }
 }
 

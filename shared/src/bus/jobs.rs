@@ -1,4 +1,5 @@
 //! Jobs: publish one (the stream admits one per conversation), pull one, acknowledge it.
+pub mod listing;
 mod pull;
 
 use std::time::Duration;
@@ -9,13 +10,14 @@ use bytes::Bytes;
 use contract::ids::{ConversationId, TurnId};
 use contract::job::Job;
 use contract::{limits, subject};
+use time::OffsetDateTime;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::warn;
 
 use crate::bus::publish::{self, LIMIT_REACHED};
 use crate::bus::retry::Patience;
-use crate::bus::{Bus, Disturbances, Error, direct};
+use crate::bus::{Bus, Disturbances, Error, api, direct};
 use crate::runtime::trace::Trace;
 
 const PUBLISH_PATIENCE: Duration = Duration::from_secs(5);
@@ -128,6 +130,18 @@ pub async fn active(bus: &Bus, conversation: ConversationId) -> Result<Option<Jo
             Ok(None)
         }
     }
+}
+
+/// When the oldest job was stored that no worker has been given yet.
+pub async fn oldest_waiting(bus: &Bus) -> Result<Option<OffsetDateTime>, Error> {
+    let (stream, consumer) = (subject::STREAM_JOBS, subject::CONSUMER_WORKERS);
+    let info = api::ask(bus, &format!("CONSUMER.INFO.{stream}.{consumer}"), Bytes::new()).await?;
+    if info["num_pending"].as_u64().unwrap_or_default() == 0 {
+        return Ok(None);
+    }
+    let given = info["delivered"]["stream_seq"].as_u64().unwrap_or_default();
+    let next = direct::next(bus, stream, subject::JOBS_ALL, given + 1).await?;
+    Ok(next.and_then(|message| message.stored_at()))
 }
 
 /// Jobs queued or running.

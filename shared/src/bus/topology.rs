@@ -18,6 +18,8 @@ use crate::bus::{Bus, bounded};
 
 /// Older servers accept fields they don't know and drop them.
 const OLDEST_SERVER: (i64, i64, i64) = (2, 12, 0);
+/// The server's `max_payload` must be at least this.
+pub const LARGEST_MESSAGE_BYTES: i32 = 262_144;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,10 @@ pub async fn verify(bus: &Bus, options: &Options) -> anyhow::Result<Vec<Mismatch
     Ok(mismatches)
 }
 
+pub(super) fn stream_names() -> [String; 5] {
+    wanted::streams(&Options::default()).map(|config| config.name)
+}
+
 async fn apply_stream(bus: &Bus, wanted: stream::Config) -> anyhow::Result<()> {
     let thing = stream_thing(&wanted.name);
     let found = match find_stream(bus, &wanted.name).await? {
@@ -87,9 +93,10 @@ async fn apply_stream(bus: &Bus, wanted: stream::Config) -> anyhow::Result<()> {
                 created.cached_info().config.clone()
             }
             // Another starter was faster, perhaps with other options.
-            Err(error) => find_stream(bus, &wanted.name)
-                .await?
-                .with_context(|| format!("creating {thing}: {error}"))?,
+            Err(error) => find_stream(bus, &wanted.name).await?.with_context(|| {
+                let reserved = wanted.max_bytes / wanted::MIB;
+                format!("creating {thing}, which reserves {reserved} MiB of storage: {error}")
+            })?,
         },
     };
     let differences = compare(&thing, &wanted, &found)?;
@@ -187,7 +194,7 @@ fn fields<T: Serialize>(config: &T) -> anyhow::Result<Map<String, Value>> {
     Ok(fields)
 }
 
-fn server_version(bus: &Bus) -> Option<Mismatch> {
+pub(super) fn server_version(bus: &Bus) -> Option<Mismatch> {
     let (major, minor, patch) = OLDEST_SERVER;
     (!bus.client.is_server_compatible(major, minor, patch)).then(|| Mismatch {
         thing: "NATS server".to_owned(),

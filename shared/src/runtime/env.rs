@@ -16,7 +16,8 @@ pub struct Problem {
 
 type Lookup = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// A variable that is set to the empty string counts as not set.
+/// A variable that is set to the empty string counts as not set. Any `NAME` may also come from the file that
+/// `NAME_FILE` names, as orchestrators mount secrets.
 pub struct Env {
     lookup: Lookup,
     problems: RefCell<Vec<Problem>>,
@@ -46,7 +47,25 @@ impl Env {
     }
 
     pub fn optional(&self, name: &str) -> Option<String> {
-        (self.lookup)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        let file = format!("{name}_FILE");
+        match (self.value(name), self.value(&file)) {
+            (Some(_), Some(_)) => {
+                self.report(&file, format!("is set together with {name}"));
+                None
+            }
+            (value, None) => value,
+            (None, Some(path)) => match std::fs::read_to_string(path) {
+                Ok(text) => some_text(&text),
+                Err(error) => {
+                    self.report(&file, format!("can't be read: {}", error.kind()));
+                    None
+                }
+            },
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).and_then(|value| some_text(&value))
     }
 
     pub fn secret(&self, name: &str) -> SecretString {
@@ -118,6 +137,10 @@ impl Env {
             }
         }
     }
+}
+
+fn some_text(text: &str) -> Option<String> {
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -43,18 +43,8 @@ impl Shutdown {
     pub fn on_signals(&self) {
         let shutdown = self.clone();
         self.spawn("signals", async move {
-            let (terminate, interrupt) =
-                (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-            let (mut terminate, mut interrupt) = match (terminate, interrupt) {
-                (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-                (Err(error), _) | (_, Err(error)) => {
-                    error!(%error, "Can't listen for signals: {error}");
-                    return;
-                }
-            };
             let name = tokio::select! {
-                _ = terminate.recv() => "SIGTERM",
-                _ = interrupt.recv() => "SIGINT",
+                name = signalled() => name,
                 () = shutdown.token.cancelled() => return,
             };
             info!(signal = name, "Stopping on {name}");
@@ -62,10 +52,35 @@ impl Shutdown {
         });
     }
 
-    /// Waits until every task has ended; false if some still run after `grace`.
+    /// Waits until every task has ended; false if some still run after `grace`, or when one more signal comes:
+    /// whoever sends it is in a hurry.
     pub async fn wait(&self, grace: Duration) -> bool {
         self.tracker.close();
-        tokio::time::timeout(grace, self.tracker.wait()).await.is_ok()
+        tokio::select! {
+            biased;
+            () = self.tracker.wait() => true,
+            () = tokio::time::sleep(grace) => false,
+            name = signalled() => {
+                info!(signal = name, "Not waiting any longer, on another {name}");
+                false
+            }
+        }
+    }
+}
+
+/// The next SIGTERM or SIGINT.
+async fn signalled() -> &'static str {
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (mut terminate, mut interrupt) = match (terminate, interrupt) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        (Err(error), _) | (_, Err(error)) => {
+            error!(%error, "Can't listen for signals: {error}");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
     }
 }
 

@@ -3,7 +3,12 @@ use std::fmt::Write as _;
 
 use async_nats::HeaderMap;
 use contract::subject;
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState,
+};
 use ring::rand::{SecureRandom, SystemRandom};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// Where a piece of work hangs in a trace. The default belongs to no trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +32,42 @@ impl Trace {
         };
         let traceparent = format!("00-{trace_id}-{}-{flags}", random_hex::<8>());
         Self { traceparent: Some(traceparent), tracestate: self.tracestate.clone() }
+    }
+
+    /// Where `span` stands; a child of this one if spans are not recorded.
+    #[must_use]
+    pub fn within(&self, span: &Span) -> Self {
+        let context = span.context();
+        let place = context.span().span_context().clone();
+        if !place.is_valid() {
+            return self.child();
+        }
+        let (trace, id, flags) = (place.trace_id(), place.span_id(), place.trace_flags().to_u8());
+        let tracestate = Some(place.trace_state().header()).filter(|state| !state.is_empty());
+        Self { traceparent: Some(format!("00-{trace}-{id}-{flags:02x}")), tracestate }
+    }
+
+    /// Makes `span`, which nothing has been recorded in yet, a child of this place.
+    pub fn adopt(&self, span: &Span) {
+        if let Some(place) = self.place() {
+            let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(place));
+        }
+    }
+
+    /// Says that `span` goes on with what happened here, in a trace of its own.
+    pub fn link(&self, span: &Span) {
+        if let Some(place) = self.place() {
+            span.add_link(place);
+        }
+    }
+
+    fn place(&self) -> Option<SpanContext> {
+        let mut fields = self.traceparent.as_deref()?.split('-').skip(1);
+        let trace = TraceId::from_hex(fields.next()?).ok()?;
+        let span = SpanId::from_hex(fields.next()?).ok()?;
+        let flags = TraceFlags::new(u8::from_str_radix(fields.next()?, 16).ok()?);
+        let state = self.tracestate.as_deref().unwrap_or_default().parse::<TraceState>();
+        Some(SpanContext::new(trace, span, flags, true, state.unwrap_or_default()))
     }
 
     /// 32 hexadecimal digits, for logs.

@@ -37,7 +37,7 @@ async fn a_session_is_read_whole_when_the_leader_of_its_stream_dies() {
     let (mut cluster, writer) = replicated().await;
     let gateway = cluster.connect().await;
     let name = session("s1");
-    let (mut reader, _) = SessionReader::open(&gateway, &name).await.unwrap();
+    let (mut reader, _) = SessionReader::open(&gateway, &name, None).await.unwrap();
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..3 {
         let (conversation, turn) = (conversation(), turn());

@@ -2,9 +2,9 @@
 use std::time::{Duration, Instant};
 
 use contract::event::Event;
-use contract::subject;
+use contract::subject::{self, EventAddress};
 use shared::bus::events::{
-    self, Live, LiveItem, MultiLastError, PublishError, Publisher, publish_unfenced,
+    self, Live, LiveItem, MultiLastError, Placed, PublishError, Publisher, publish_unfenced,
 };
 use shared::runtime::trace::Trace;
 
@@ -27,6 +27,31 @@ async fn a_takeover_fences_the_old_writer() {
     assert_eq!(old.publish(&token(turn, 1, 3), &trace).await, Err(PublishError::Fenced));
     assert_eq!(new.publish(&token(turn, 2, 2), &trace).await, Ok(taken + 1));
     assert_eq!(new.last_seq(), taken + 1);
+}
+
+#[tokio::test]
+async fn a_repeated_queued_leads_to_the_first() {
+    let (_server, bus) = Server::ready().await;
+    let (conversation, trace) = (conversation(), Trace::default());
+    let [first, second] = [turn(), turn()];
+    let at = |turn| EventAddress { conversation, session: session("s1"), turn };
+    let queue = async |turn, repeats| {
+        let event = queued(turn);
+        events::publish_queued(&bus, &at(turn), &event, repeats, &trace).await.unwrap()
+    };
+    let placed = queue(first, Some("same")).await;
+    assert!(!placed.duplicate);
+    assert_eq!(queue(second, Some("same")).await, Placed { duplicate: true, ..placed });
+    let found = events::at(&bus, placed.seq).await.unwrap().unwrap();
+    assert_eq!((found.address, found.envelope), (at(first), queued(first)));
+    assert_eq!(events::at(&bus, placed.seq + 1).await, Ok(None));
+
+    let alone = queue(second, None).await;
+    assert!(!alone.duplicate);
+    assert_eq!(queue(second, None).await, Placed { duplicate: true, ..alone });
+    let lasts = events::last_of_turns(&bus, &[second, turn(), first]).await.unwrap();
+    let seqs: Vec<u64> = lasts.iter().map(|last| last.seq).collect();
+    assert_eq!(seqs, [placed.seq, alone.seq]);
 }
 
 #[tokio::test]
@@ -148,7 +173,7 @@ async fn too_many_turns_are_said_to_be_too_many() {
     };
     within(10, stored).await;
     assert_eq!(events::multi_last(&bus, &filter).await, Err(MultiLastError::TooMany));
-    let opened = events::SessionReader::open(&bus, &name).await.unwrap();
+    let opened = events::SessionReader::open(&bus, &name, None).await.unwrap();
     assert_eq!(opened.1.len(), 1_100);
 }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::Config;
 use contract::subject;
+use futures_util::future::join_all;
 use shared::bus::jobs::{self, Accepted, Delivery, JobRefused, Puller};
 use shared::bus::{Bus, dead_letter, topology};
 use shared::runtime::trace::Trace;
@@ -97,7 +98,7 @@ async fn a_busy_conversation_names_its_turn_until_the_ack() {
     assert_eq!((delivery.conversation, delivery.deliveries), (Some(first.conversation_id), 1));
     assert_eq!(delivery.payload.as_ref(), Ok(&first));
     assert_eq!(submit(&bus, &second).await, busy);
-    delivery.ack.progress().await.unwrap();
+    delivery.ack.progress(BRIEFLY).await.unwrap();
     delivery.ack.ack().await.unwrap();
     assert_eq!(submit(&bus, &second).await, Ok(Accepted { duplicate: false }));
 }
@@ -153,22 +154,51 @@ async fn a_cancelled_pull_loses_no_job() {
     assert_eq!(pull(&mut puller).await.deliveries, 1);
 }
 
-#[tokio::test]
-async fn a_stopped_puller_hands_out_what_was_on_its_way() {
+/// A job that comes in the very moment of the withdrawal is handed out or stays at the server, whenever it comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawn_pull_loses_no_job() {
     let (_server, bus) = Server::ready().await;
+    let expires = Duration::from_millis(200);
+    let cases = (0..48).map(async |n: u64| {
+        let mut puller = Puller::new(&bus);
+        let _ = tokio::time::timeout(Duration::from_millis(10), puller.pull(expires)).await;
+        let submitted = async {
+            tokio::time::sleep(Duration::from_millis(n * 5)).await;
+            submit(&bus, &job(conversation())).await.unwrap();
+        };
+        if let (Some(delivery), ()) = tokio::join!(puller.withdraw(), submitted) {
+            delivery.ack.nak(Duration::ZERO).await.unwrap();
+        }
+        assert!(puller.withdraw().await.is_none());
+    });
+    join_all(cases).await;
     let mut puller = Puller::new(&bus);
-    let _ = tokio::time::timeout(BRIEFLY, puller.pull(Duration::from_secs(30))).await;
-    submit(&bus, &job(conversation())).await.unwrap();
-    // On its way, or still at the server: it must not get lost between the two.
-    if let Some(delivery) = puller.stop().await {
-        delivery.ack.nak(Duration::ZERO).await.unwrap();
+    for _ in 0..48 {
+        within(5, pull(&mut puller)).await.ack.ack().await.unwrap();
     }
-    let mut idle = Puller::new(&bus);
-    within(5, pull(&mut idle)).await.ack.ack().await.unwrap();
-    let _ = tokio::time::timeout(BRIEFLY, idle.pull(Duration::from_secs(30))).await;
-    assert!(idle.stop().await.is_none());
+    assert_eq!(jobs::backlog(&bus).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_sign_of_life_is_confirmed() {
+    let (mut server, bus) = Server::ready().await;
+    let options =
+        topology::Options { ack_wait: Duration::from_secs(1), ..topology::Options::default() };
+    topology::apply(&bus, &options).await.unwrap();
     submit(&bus, &job(conversation())).await.unwrap();
-    assert_eq!(pull(&mut Puller::new(&bus)).await.deliveries, 1);
+    let mut puller = Puller::new(&bus);
+    let delivery = pull(&mut puller).await;
+    let mut idle = Puller::new(&bus);
+    let nobody_else = idle.pull(Duration::from_secs(3));
+    let alive = async {
+        for _ in 0..10 {
+            delivery.ack.progress(Duration::from_secs(1)).await.unwrap();
+            tokio::time::sleep(BRIEFLY).await;
+        }
+    };
+    assert!(tokio::join!(nobody_else, alive).0.unwrap().is_none());
+    server.kill();
+    assert!(delivery.ack.progress(BRIEFLY).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,8 +256,8 @@ async fn what_is_not_a_job_says_why() {
 async fn a_dead_letter_has_no_token() {
     let (_server, bus) = Server::ready().await;
     let job = job(conversation());
-    dead_letter::publish(&bus, &job, "expired").await.unwrap();
-    dead_letter::publish(&bus, &job, "expired").await.unwrap();
+    dead_letter::publish(&bus, &job, "expired", 3).await.unwrap();
+    dead_letter::publish(&bus, &job, "expired", 3).await.unwrap();
     let letters = dead_letters(&bus).await;
     assert_eq!(letters.len(), 1);
     assert!(letters[0].contains("expired") && letters[0].contains("hello"), "{letters:?}");

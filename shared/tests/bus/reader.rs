@@ -6,7 +6,7 @@ use contract::event::{Event, SessionRecord};
 use contract::ids::{ConversationId, SessionToken, TurnId};
 use contract::subject::EventAddress;
 use shared::bus::Bus;
-use shared::bus::events::{Publisher, SessionReader, Stored, publish_unfenced};
+use shared::bus::events::{self, Publisher, SessionReader, Stored, publish_unfenced};
 use shared::runtime::trace::Trace;
 
 use crate::server::{Server, conversation, end, envelope, queued, session, token, turn, within};
@@ -70,7 +70,7 @@ async fn check_exactly_once(capacity: Option<usize>, turns: usize, kills: u32) {
     let (mut server, writer) = Server::ready().await;
     let gateway = server.connect_with(capacity).await;
     let name = session("s1");
-    let (mut reader, backlog) = SessionReader::open(&gateway, &name).await.unwrap();
+    let (mut reader, backlog) = SessionReader::open(&gateway, &name, None).await.unwrap();
     assert_eq!(backlog, []);
     let mut writers = tokio::task::JoinSet::new();
     for _ in 0..turns {
@@ -129,14 +129,18 @@ async fn a_later_reader_gets_the_past_as_backlog() {
     written.insert(0, first);
     let second = queue(&bus, conversation, &name, waiting).await;
     queue(&bus, conversation, &session("other"), turn()).await;
-    let (mut reader, backlog) = SessionReader::open(&bus, &name).await.unwrap();
-    let found: Vec<_> = backlog.iter().map(|b| (b.address.turn, seqs(&b.stored))).collect();
-    assert_eq!(found, [(ended, written), (waiting, vec![second])]);
-    assert!(backlog.iter().all(|turn| turn.queued().is_some()));
-    let to = address(conversation, &name, waiting);
-    let written = write_turn(bus, to, (2, Duration::ZERO)).await;
+    let (mut reader, backlog) = SessionReader::open(&bus, &name, None).await.unwrap();
+    let open = address(conversation, &name, waiting);
+    assert_eq!(backlog, [to, open.clone()]);
+    let mut rest = write_turn(bus.clone(), open.clone(), (2, Duration::ZERO)).await;
+    rest.insert(0, second);
+    let read = within(5, read_ends(&mut reader, 2)).await;
+    assert_eq!(read, HashMap::from([(ended, written), (waiting, rest.clone())]));
+
+    let (mut reader, backlog) = SessionReader::open(&bus, &name, Some(waiting)).await.unwrap();
+    assert_eq!(backlog, [open]);
     let read = within(5, read_ends(&mut reader, 1)).await;
-    assert_eq!(read, HashMap::from([(waiting, written)]));
+    assert_eq!(read, HashMap::from([(waiting, rest)]));
 }
 
 #[tokio::test]
@@ -158,10 +162,12 @@ async fn what_the_record_says_was_delivered_is_not_read_again() {
         let trace = Trace::default();
         publish_unfenced(&bus, ConversationId(nil), &name, &event, &trace).await.unwrap();
     }
-    let (mut reader, backlog) = SessionReader::open(&bus, &name).await.unwrap();
+    let (mut reader, backlog) = SessionReader::open(&bus, &name, None).await.unwrap();
     assert_eq!(reader.record(), &record);
-    let turns: Vec<_> = backlog.iter().map(|backlog| backlog.address.turn).collect();
+    let turns: Vec<_> = backlog.iter().map(|backlog| backlog.turn).collect();
     assert_eq!(turns, [open]);
+    let read = within(5, read_ends(&mut reader, 1)).await;
+    assert_eq!(read.keys().collect::<Vec<_>>(), [&open]);
     reader.recheck();
     assert!(tokio::time::timeout(Duration::from_millis(200), reader.next()).await.is_err());
 }
@@ -177,15 +183,67 @@ async fn a_turn_of_another_session_can_be_followed() {
     for n in 1..=3 {
         publisher.publish(&token(followed, 1, n), &Trace::default()).await.unwrap();
     }
-    let (mut reader, _) = SessionReader::open(&bus, &session("here")).await.unwrap();
-    let past = reader.follow(&there, start + 1).await.unwrap();
-    assert_eq!(seqs(&past), [start + 2, start + 3]);
+    let (mut reader, _) = SessionReader::open(&bus, &session("here"), None).await.unwrap();
+    assert_eq!(reader.reached(followed), None);
+    assert!(reader.follow(&there).await.unwrap());
+    for seq in start..=start + 3 {
+        assert_eq!(within(5, reader.next()).await.seq, seq);
+    }
     publisher.publish(&end(followed, 1, 4), &Trace::default()).await.unwrap();
     assert_eq!(within(5, reader.next()).await.seq, start + 4);
-    let again = reader.follow(&there, start + 2).await.unwrap();
-    assert_eq!(seqs(&again), [start + 3, start + 4]);
-    let late = reader.follow(&there, start + 4).await.unwrap();
-    assert_eq!(seqs(&late), [start + 4]);
+    assert_eq!(reader.reached(followed), Some(start + 4));
+    let nothing = address(conversation, &session("there"), turn());
+    assert!(!reader.follow(&nothing).await.unwrap());
+    let subject = contract::subject::event(conversation, &there.session, followed);
+    let (page, complete) = events::page(&bus, &subject, start + 2).await.unwrap();
+    assert_eq!((seqs(&page), complete), (vec![start + 2, start + 3, start + 4], true));
+}
+
+/// Nobody takes events for a while: they wait in the stream, not in the reader.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_skimmed_is_read_later() {
+    let (_server, bus) = Server::ready().await;
+    let (name, conversation) = (session("s1"), conversation());
+    let (mut reader, _) = SessionReader::open(&bus, &name, None).await.unwrap();
+    let turns = [turn(), turn()];
+    let writing = async {
+        let mut written = HashMap::new();
+        for turn in turns {
+            let first = queue(&bus, conversation, &name, turn).await;
+            let to = address(conversation, &name, turn);
+            let mut seqs = write_turn(bus.clone(), to, (300, Duration::ZERO)).await;
+            seqs.insert(0, first);
+            written.insert(turn, seqs);
+        }
+        written
+    };
+    let written = tokio::select! {
+        written = writing => written,
+        never = reader.skim() => match never {},
+    };
+    let read = within(20, read_ends(&mut reader, 2)).await;
+    assert_eq!(read, written);
+}
+
+/// One answer of the server holds so many bytes; the rest comes with the next.
+#[tokio::test]
+async fn large_events_come_in_pages() {
+    let (_server, bus) = Server::ready().await;
+    let (name, conversation, turn) = (session("s1"), conversation(), turn());
+    let first = queue(&bus, conversation, &name, turn).await;
+    let mut publisher = Publisher::open(&bus, conversation, &name, turn).await.unwrap();
+    for n in 1..=20 {
+        let content = "x".repeat(100_000);
+        let event = envelope(turn, 1, n, Event::Message { content });
+        publisher.publish(&event, &Trace::default()).await.unwrap();
+    }
+    publisher.publish(&end(turn, 1, 21), &Trace::default()).await.unwrap();
+    let subject = contract::subject::event(conversation, &name, turn);
+    let (page, complete) = events::page(&bus, &subject, 1).await.unwrap();
+    assert!(!complete && (2..10).contains(&page.len()), "{} events", page.len());
+    let (mut reader, _) = SessionReader::open(&bus, &name, None).await.unwrap();
+    let read = within(10, read_ends(&mut reader, 1)).await;
+    assert_eq!(read[&turn], (first..=first + 21).collect::<Vec<_>>());
 }
 
 /// The last event has no successor that would show its loss.
@@ -194,14 +252,15 @@ async fn a_lost_last_event_is_found_in_silence() {
     let (server, writer) = Server::ready().await;
     let gateway = server.connect().await;
     let (name, conversation, turn) = (session("s1"), conversation(), turn());
-    queue(&writer, conversation, &name, turn).await;
-    let (mut reader, _) = SessionReader::open(&gateway, &name).await.unwrap();
+    let first = queue(&writer, conversation, &name, turn).await;
+    let (mut reader, _) = SessionReader::open(&gateway, &name, None).await.unwrap();
     let stream = writer.js.get_stream("AGENT_EVENTS").await.unwrap();
     let config = stream.cached_info().config.clone();
     let mute = async_nats::jetstream::stream::Config { republish: None, ..config };
     writer.js.update_stream(mute).await.unwrap();
     let to = address(conversation, &name, turn);
-    let written = write_turn(writer, to, (1, Duration::ZERO)).await;
+    let mut written = write_turn(writer, to, (1, Duration::ZERO)).await;
+    written.insert(0, first);
     let read = within(6, read_ends(&mut reader, 1)).await;
     assert_eq!(read[&turn], written);
 }

@@ -51,7 +51,7 @@ impl Server {
         connect(vec![self.url()], subscription_capacity).await
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 }
@@ -189,6 +189,7 @@ pub fn queued(turn_id: TurnId) -> Envelope {
         conversation_ref: None,
         ahead: 0,
         attach: None,
+        digest: None,
     };
     envelope(turn_id, 0, 0, Event::Queued(queued))
 }

@@ -47,12 +47,18 @@ impl Publisher {
         };
         let last_seq = found.as_ref().map_or(0, |message| message.seq);
         let tail = found.and_then(|message| Incoming::read(message)?.stored());
-        Ok(Self { bus: bus.clone(), subject: Subject::from(subject), turn, last_seq, tail })
+        let (bus, subject) = (bus.clone(), Subject::from(subject));
+        Ok(Self { bus, subject, turn, last_seq, previous_seq: 0, tail })
     }
 
     /// Sequence of the turn's last event; 0 when there is none.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
+    }
+
+    /// Sequence of the turn's event before the last one published here; 0 when there is none.
+    pub fn previous_seq(&self) -> u64 {
+        self.previous_seq
     }
 
     /// The turn's last event when this publisher was opened.
@@ -78,17 +84,11 @@ impl Publisher {
             let sent =
                 publish::once(&self.bus, self.subject.clone(), headers, payload.clone()).await;
             let error = match sent {
-                Ok(stored) => {
-                    self.last_seq = stored.seq;
-                    return Ok(stored.seq);
-                }
+                Ok(stored) => return Ok(self.advance(stored.seq)),
                 Err(Error::TooLarge) => return Err(PublishError::TooLarge),
                 Err(Error::Refused { code: WRONG_LAST_SEQUENCE, .. }) => {
                     match self.explain(envelope, &id).await {
-                        Ok(Refusal::Stored(seq)) => {
-                            self.last_seq = seq;
-                            return Ok(seq);
-                        }
+                        Ok(Refusal::Stored(seq)) => return Ok(self.advance(seq)),
                         Ok(Refusal::Behind(seq)) => {
                             self.last_seq = seq;
                             continue;
@@ -104,6 +104,12 @@ impl Publisher {
                 return Err(PublishError::Unavailable(error));
             }
         }
+    }
+
+    fn advance(&mut self, seq: u64) -> u64 {
+        self.previous_seq = self.last_seq;
+        self.last_seq = seq;
+        seq
     }
 
     async fn explain(&self, envelope: &Envelope, id: &str) -> Result<Refusal, Error> {

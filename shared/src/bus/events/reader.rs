@@ -1,10 +1,12 @@
 //! The session reader: live events first, the stream wherever they leave a gap (NATS republishes at most once).
 //!
 //! All state is in `self`, so `next` may be dropped at every await and called again.
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use contract::event::{Event, SessionRecord};
-use contract::ids::SessionToken;
+use contract::event::{Envelope, Event, SessionRecord};
+use contract::ids::{SessionToken, TurnId};
 use contract::subject::{self, EventAddress};
 use futures_util::StreamExt as _;
 use futures_util::stream::SelectAll;
@@ -13,10 +15,9 @@ use tracing::{debug, warn};
 
 use crate::bus::direct::{self, Fetched, LastOfEach};
 use crate::bus::events::tracker::Tracker;
-use crate::bus::events::{
-    Incoming, Look, SessionReader, Stored, TurnBacklog, first, last, read_all,
-};
+use crate::bus::events::{Incoming, Look, SessionReader, Stored, first};
 use crate::bus::{Bus, Error};
+use crate::runtime::telemetry::metrics;
 
 /// Silence after which the open turns are compared with the stream.
 const IDLE: Duration = Duration::from_secs(2);
@@ -30,12 +31,14 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const OVERFLOW_PAUSE: Duration = Duration::from_millis(100);
 
 impl SessionReader {
-    /// Subscribes, then reads what the stream holds; the server sees the two in this order.
-    /// `next` goes on where the backlog ends.
+    /// Subscribes, then looks what the stream holds; the server sees the two in this order. Names the turns that
+    /// were not delivered to their end, the newest last: `next` gives all their events from the first on.
+    /// With `only`, no other turn counts.
     pub async fn open(
         bus: &Bus,
         session: &SessionToken,
-    ) -> Result<(Self, Vec<TurnBacklog>), Error> {
+        only: Option<TurnId>,
+    ) -> Result<(Self, Vec<EventAddress>), Error> {
         let disturbances = bus.disturbances();
         let subscriber = bus.subscribe(subject::live_of_session(session)).await?;
         let mut live = SelectAll::new();
@@ -52,7 +55,7 @@ impl SessionReader {
             idle_checks: 0,
             look: Look::Nowhere,
         };
-        let backlog = reader.read_backlog().await?;
+        let backlog = reader.plan_backlog(only).await?;
         Ok((reader, backlog))
     }
 
@@ -61,36 +64,39 @@ impl SessionReader {
         &self.record
     }
 
-    /// Reads another turn, of any session, too. Returns its stored events after `after`, and its
-    /// terminal event in any case, if it has one; `next` goes on where they end.
-    pub async fn follow(
-        &mut self,
-        address: &EventAddress,
-        after: u64,
-    ) -> Result<Vec<Stored>, Error> {
-        let literal = event_subject(address);
-        let limit = self.tracker.last(address.turn);
-        if limit.is_none() {
-            let subscriber = self.bus.subscribe(subject::live_of_turn(address.turn)).await?;
-            self.live.push(subscriber);
+    /// How far a turn has been read; `None` if it is not one of this reader's.
+    pub fn reached(&self, turn: TurnId) -> Option<u64> {
+        self.tracker.last(turn)
+    }
+
+    /// Reads another turn, of any session, too: `next` gives its events from the first on. False if the stream
+    /// has none so far.
+    pub async fn follow(&mut self, address: &EventAddress) -> Result<bool, Error> {
+        let live = self.bus.subscribe(subject::live_of_turn(address.turn)).await?;
+        let last = direct::last(&self.bus, subject::STREAM_EVENTS, &event_subject(address)).await?;
+        self.live.push(live);
+        if let Some(last) = &last {
+            self.tracker.seen_in_stream(address.clone(), last.seq);
         }
-        let events = read_all(&self.bus, &literal, after + 1).await?;
-        let upto = limit.unwrap_or(u64::MAX);
-        let mut stored: Vec<_> = events
-            .into_iter()
-            .filter(|event| event.seq <= upto)
-            .filter_map(Incoming::stored)
-            .collect();
-        if stored.is_empty() {
-            let end = last(&self.bus, &literal).await?;
-            stored.extend(end.filter(|end| end.envelope.event.is_terminal()));
+        Ok(last.is_some())
+    }
+
+    /// Takes what comes live and remembers only that it came; `next` reads it from the stream. For times in which
+    /// nobody takes events: what the server sends must not pile up. Waits for ever; cancel-safe.
+    pub async fn skim(&mut self) -> Infallible {
+        loop {
+            tokio::select! {
+                Ok(()) = self.disturbances.changed() => self.disturbed().await,
+                Some(message) = self.live.next() => {
+                    let fetched = Fetched::from_live(message);
+                    let place = fetched.and_then(|event| Some((subject::parse_event(&event.subject)?, event.seq)));
+                    if let Some((address, seq)) = place.filter(|(address, _)| !is_record(address)) {
+                        self.tracker.seen_in_stream(address, seq);
+                    }
+                }
+                else => std::future::pending().await,
+            }
         }
-        if limit.is_none() {
-            let ended = stored.iter().any(|event| event.envelope.event.is_terminal());
-            let reached = stored.last().map_or(after, |event| event.seq);
-            self.tracker.set(address.clone(), reached, ended);
-        }
-        Ok(stored)
     }
 
     /// Makes `next` look into the stream for turns it has not heard of.
@@ -124,12 +130,7 @@ impl SessionReader {
     async fn listen(&mut self) {
         // Not biased: while a buffer overflows, both reasons must get their turn.
         tokio::select! {
-            Ok(()) = self.disturbances.changed() => {
-                self.look = Look::Everywhere;
-                // Many subscriptions may overflow at once: one look is enough for a while.
-                tokio::time::sleep(OVERFLOW_PAUSE).await;
-                self.disturbances.borrow_and_update();
-            }
+            Ok(()) = self.disturbances.changed() => self.disturbed().await,
             Some(message) = self.live.next() => {
                 self.idle_at = Instant::now() + IDLE;
                 if let Some(event) = Fetched::from_live(message).and_then(Incoming::read)
@@ -145,6 +146,13 @@ impl SessionReader {
                 self.look = if everywhere { Look::Everywhere } else { Look::OpenTurns };
             }
         }
+    }
+
+    async fn disturbed(&mut self) {
+        self.look = Look::Everywhere;
+        // Many subscriptions may overflow at once: one look is enough for a while.
+        tokio::time::sleep(OVERFLOW_PAUSE).await;
+        self.disturbances.borrow_and_update();
     }
 
     /// One step of what is due: a repair, else a comparison.
@@ -202,7 +210,9 @@ impl SessionReader {
     async fn conclude_repair(&mut self, address: &EventAddress) {
         let last = self.tracker.last(address.turn).unwrap_or(0);
         let Some(repair) = self.tracker.repair() else { return };
+        let was_gap = u64::from(repair.held.is_some());
         let Some(held) = repair.held.clone().filter(|held| held.seq > last) else {
+            metrics::GAPS_REPAIRED.add(was_gap, &[]);
             return self.tracker.end_repair();
         };
         if held.previous > last && repair.tries < REPAIR_TRIES {
@@ -213,32 +223,28 @@ impl SessionReader {
             warn!(turn.id = %address.turn, from = last, to = held.seq, "Events are gone from the stream");
         }
         self.tracker.take_stored(held);
+        metrics::GAPS_REPAIRED.add(was_gap, &[]);
         self.tracker.end_repair();
     }
 
-    async fn read_backlog(&mut self) -> Result<Vec<TurnBacklog>, Error> {
-        let mut backlog = Vec::new();
-        for event in self.last_of_each_turn().await? {
-            if self.was_delivered(&event).await? {
-                self.tracker.set(event.address, event.seq, true);
+    async fn plan_backlog(&mut self, only: Option<TurnId>) -> Result<Vec<EventAddress>, Error> {
+        let (mut backlog, mut lasts) = (Vec::new(), self.last_of_each_turn().await?);
+        lasts.sort_by_key(|last| last.seq);
+        for last in lasts {
+            let (address, seq) = (last.address.clone(), last.seq);
+            if only.is_some_and(|only| only != address.turn) || self.was_delivered(&last).await? {
+                self.tracker.set(address, seq, true);
                 continue;
             }
-            let address = event.address.clone();
             let only_queued =
-                event.envelope.as_ref().is_some_and(|e| matches!(e.event, Event::Queued(_)));
-            let events = if only_queued {
-                vec![event]
+                last.envelope.as_ref().is_some_and(|e| matches!(e.event, Event::Queued(_)));
+            if only_queued {
+                self.tracker.take_stored(last);
             } else {
-                read_all(&self.bus, &event_subject(&address), 1).await?
-            };
-            let reached = events.last().map_or(0, |event| event.seq);
-            let mut stored: Vec<_> = events.into_iter().filter_map(Incoming::stored).collect();
-            let end = stored.iter().position(|stored| stored.envelope.event.is_terminal());
-            stored.truncate(end.map_or(stored.len(), |end| end + 1));
-            self.tracker.set(address.clone(), reached, end.is_some());
-            backlog.push(TurnBacklog { address, stored });
+                self.tracker.seen_in_stream(address.clone(), seq);
+            }
+            backlog.push(address);
         }
-        backlog.sort_by_key(|turn| turn.stored.first().map_or(u64::MAX, |first| first.seq));
         Ok(backlog)
     }
 
@@ -255,27 +261,43 @@ impl SessionReader {
     }
 
     async fn last_of_each_turn(&self) -> Result<Vec<Incoming>, Error> {
-        let found = direct::last_of_each(&self.bus, subject::STREAM_EVENTS, &self.filter).await?;
-        let events: Vec<_> = match found {
-            LastOfEach::All(messages) => messages.into_iter().filter_map(Incoming::read).collect(),
-            LastOfEach::TooMany => {
-                read_all(&self.bus, &self.filter, self.record.watermark + 1).await?
+        let found =
+            direct::last_of_each(&self.bus, subject::STREAM_EVENTS, &[&self.filter]).await?;
+        let mut newest = BTreeMap::new();
+        let mut note = |messages: Vec<Fetched>| {
+            let events = messages.into_iter().filter_map(Incoming::read);
+            for event in events.filter(|event| !is_record(&event.address)) {
+                newest.insert(event.address.turn, event);
             }
         };
-        let mut newest = std::collections::BTreeMap::new();
-        for event in events.into_iter().filter(|event| !is_record(&event.address)) {
-            newest.insert(event.address.turn, event);
+        match found {
+            LastOfEach::All(messages) => note(messages),
+            LastOfEach::TooMany => {
+                let (mut seq, mut complete) = (self.record.watermark + 1, false);
+                while !complete {
+                    let asked = (seq, direct::BATCH);
+                    let page = direct::page(&self.bus, subject::STREAM_EVENTS, &self.filter, asked)
+                        .await?;
+                    seq = page.messages.last().map_or(seq, |last| last.seq + 1);
+                    complete = page.complete;
+                    note(page.messages);
+                }
+            }
         }
         Ok(newest.into_values().collect())
     }
 }
 
+/// A replica that lags behind would have turns told again.
 async fn read_record(bus: &Bus, session: &SessionToken) -> Result<SessionRecord, Error> {
-    let newest = last(bus, &subject::session_record(session)).await?;
-    if let Some(Event::Session(record)) = newest.map(|stored| stored.envelope.event) {
-        return Ok(record);
+    let subject = subject::session_record(session);
+    let Some(newest) = direct::last_at_leader(bus, subject::STREAM_EVENTS, &subject).await? else {
+        return Ok(SessionRecord::default());
+    };
+    match serde_json::from_slice(&newest) {
+        Ok(Envelope { event: Event::Session(record), .. }) => Ok(record),
+        Ok(_) | Err(_) => Ok(SessionRecord::default()),
     }
-    Ok(SessionRecord::default())
 }
 
 /// A session's own record travels under the nil turn.

@@ -76,19 +76,20 @@ impl Puller {
         }
     }
 
-    /// Withdraws the standing request; a job that was already on its way is returned: give it back.
-    ///
-    /// One that the server sends in the very moment of the withdrawal comes again after `ack_wait`.
-    pub async fn stop(self) -> Option<Delivery> {
-        let mut standing = self.standing?;
-        // What the server has sent so far is here after a round trip.
-        self.bus.round_trip().await.ok()?;
-        bounded(standing.answers.unsubscribe()).await.ok()?;
-        while let Some(message) = standing.answers.next().await {
-            if message.status.is_none() {
-                return delivery(&self.bus, message).ok();
+    /// Waits for the end of the standing request, at most the time it was made for; a job that it still brings is
+    /// returned: give it back. The server knows no earlier end that a job can't cross on its way.
+    pub async fn withdraw(&mut self) -> Option<Delivery> {
+        while self.standing.is_some() && self.bus.is_connected() {
+            match self.hear(Duration::ZERO).await {
+                Ok(Heard::Delivery(delivery)) => {
+                    self.standing = None;
+                    return Some(*delivery);
+                }
+                Ok(Heard::Alive) => {}
+                Ok(Heard::Ended | Heard::Lost) | Err(_) => self.standing = None,
             }
         }
+        self.standing = None;
         None
     }
 
@@ -195,13 +196,9 @@ fn delivery(bus: &Bus, message: Message) -> Result<Delivery, Error> {
 }
 
 impl Ack {
-    /// Still working: restarts the server's `ack_wait`.
-    pub async fn progress(&self) -> Result<(), Error> {
-        if !self.bus.is_connected() {
-            return Err(Error::Disconnected);
-        }
-        let sign = Bytes::from_static(b"+WPI");
-        bounded(self.bus.client.publish(self.reply.clone(), sign)).await
+    /// Still working: restarts the server's `ack_wait`. Confirmed by the server, or an error after `within`.
+    pub async fn progress(&self, within: Duration) -> Result<(), Error> {
+        once(&self.bus, self.reply.clone(), Bytes::from_static(b"+WPI"), within).await
     }
 
     /// Done; the conversation's gate opens. Confirmed by the server. Only while owning the lease.
@@ -224,7 +221,7 @@ impl Ack {
     async fn confirmed(&self, answer: Bytes) -> Result<(), Error> {
         let mut patience = Patience::new(ACK_PATIENCE);
         loop {
-            match once(&self.bus, self.reply.clone(), answer.clone()).await {
+            match once(&self.bus, self.reply.clone(), answer.clone(), ANSWER_WITHIN).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_transient() && patience.pause(&self.bus).await => {}
                 Err(error) => return Err(error),
@@ -233,12 +230,12 @@ impl Ack {
     }
 }
 
-async fn once(bus: &Bus, reply: Subject, answer: Bytes) -> Result<(), Error> {
+async fn once(bus: &Bus, reply: Subject, answer: Bytes, within: Duration) -> Result<(), Error> {
     if !bus.is_connected() {
         return Err(Error::Disconnected);
     }
-    let request = Request::new().payload(answer).timeout(Some(ANSWER_WITHIN));
-    let confirmed = tokio::time::timeout(ANSWER_WITHIN, bus.client.send_request(reply, request));
+    let request = Request::new().payload(answer).timeout(Some(within));
+    let confirmed = tokio::time::timeout(within, bus.client.send_request(reply, request));
     confirmed.await.map_err(|_| Error::Timeout)??;
     Ok(())
 }

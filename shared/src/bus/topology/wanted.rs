@@ -7,12 +7,12 @@ use async_nats::jetstream::stream::{
 };
 use contract::subject;
 
-use crate::bus::topology::Options;
+use crate::bus::topology::{LARGEST_MESSAGE_BYTES, Options};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const MIB: i64 = 1024 * 1024;
+pub(super) const MIB: i64 = 1024 * 1024;
 const UNLIMITED: i64 = -1;
 
 pub(super) fn streams(options: &Options) -> [Config; 5] {
@@ -31,7 +31,7 @@ fn jobs() -> Config {
         max_messages_per_subject: 1,
         max_messages: 5_000,
         max_bytes: 512 * MIB,
-        max_message_size: 262_144,
+        max_message_size: LARGEST_MESSAGE_BYTES,
         // Must exceed the longest turn: a running job that ages out would open the gate.
         max_age: DAY,
         duplicate_window: 10 * MINUTE,
@@ -47,7 +47,7 @@ fn events() -> Config {
         subjects: vec![subject::EVENTS_ALL.to_owned()],
         max_messages_per_subject: 20_000,
         max_bytes: 2_048 * MIB,
-        max_message_size: 262_144,
+        max_message_size: LARGEST_MESSAGE_BYTES,
         max_age: HOUR,
         duplicate_window: 2 * MINUTE,
         max_consumers: 1_000,

@@ -36,3 +36,24 @@ fn an_empty_variable_is_not_set() {
     assert_eq!(env.millis("WAIT_MS", Duration::ZERO), Duration::from_millis(25));
     assert_eq!(env.finish(), Ok(()));
 }
+
+#[test]
+fn a_variable_may_come_from_a_file() {
+    let path = std::env::temp_dir().join(format!("env-file-{}", std::process::id()));
+    std::fs::write(&path, " sealed\n").unwrap();
+    let file = path.to_str().unwrap().to_owned();
+    let env = Env::from_lookup(move |name| match name {
+        "SEAL_KEY_FILE" | "BOTH_FILE" => Some(file.clone()),
+        "BOTH" => Some("value".to_owned()),
+        "LOST_FILE" => Some("/nowhere/at/all".to_owned()),
+        _ => None,
+    });
+    assert_eq!(env.optional("SEAL_KEY").as_deref(), Some("sealed"));
+    assert_eq!((env.optional("BOTH"), env.optional("LOST")), (None, None));
+    std::fs::remove_file(&path).unwrap();
+    let problems: Vec<_> = env.finish().unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        ["BOTH_FILE: is set together with BOTH", "LOST_FILE: can't be read: entity not found"]
+    );
+}

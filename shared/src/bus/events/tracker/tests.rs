@@ -3,6 +3,8 @@ use contract::event::{Envelope, Event, TurnEnd, TurnStatus};
 use contract::ids::{ConversationId, SessionToken};
 use uuid::Uuid;
 
+use crate::runtime::trace::Trace;
+
 use super::*;
 
 /// `1<0` is the event at sequence 1 whose predecessor on its subject is 0; `!` marks the terminal one.
@@ -23,6 +25,7 @@ fn event(turn: u128, text: &str) -> Incoming {
             turn: turn_id,
         },
         envelope: Some(envelope),
+        trace: Trace::default(),
     }
 }
 
