@@ -10,6 +10,8 @@ use shared::store::pool::{self, RowPool};
 use crate::auth::Verifier;
 use crate::config::Config;
 use crate::http::health::Readiness;
+use crate::load::Load;
+use crate::metrics::Fleet;
 use crate::ownership::Owners;
 
 /// Handlers take `State(app): State<Arc<App>>`.
@@ -19,10 +21,14 @@ pub struct App {
     pub rows: RowPool,
     pub verifier: Verifier,
     pub sealer: Sealer,
+    /// The process was told to stop: readiness says so, everything is served until `shutdown`.
+    pub stopping: Shutdown,
     /// SSE streams watch its token; everything that must outlive a handler is spawned through it.
     pub shutdown: Shutdown,
     pub owners: Owners,
     pub readiness: Readiness,
+    pub load: Arc<Load>,
+    pub fleet: Fleet,
 }
 
 impl App {
@@ -30,9 +36,24 @@ impl App {
     pub async fn connect(config: Config, shutdown: Shutdown) -> anyhow::Result<Arc<Self>> {
         let bus = bus::connect::connect(config.nats.clone()).await.context("connecting to NATS")?;
         let rows = pool::rows(&config.database).context("setting up the database pool")?;
-        let verifier = Verifier::new(&config.jwt_secret, &config.tokens)?;
+        let verifier =
+            Verifier::new(&config.jwt_secret, &config.jwt_secrets_previous, &config.tokens)?;
         let sealer = Sealer::from_keys(&config.seal_key, &config.seal_keys_previous)?;
         let (owners, readiness) = (Owners::default(), Readiness::default());
-        Ok(Arc::new(Self { config, bus, rows, verifier, sealer, shutdown, owners, readiness }))
+        let stopping = Shutdown::new();
+        let load = Load::new(config.load);
+        Ok(Arc::new(Self {
+            config,
+            bus,
+            rows,
+            verifier,
+            sealer,
+            stopping,
+            shutdown,
+            owners,
+            readiness,
+            load,
+            fleet: Fleet::default(),
+        }))
     }
 }

@@ -61,7 +61,8 @@ pub struct Rules {
 
 /// Keys and rules, built once.
 pub struct Verifier {
-    decoding: DecodingKey,
+    /// The secret that signs, then those it follows.
+    decoding: Vec<DecodingKey>,
     encoding: EncodingKey,
     strict: Validation,
     /// The same without a look at `exp`.
@@ -91,13 +92,20 @@ struct ServiceClaims<'a> {
 const SERVICE: &str = "service";
 
 impl Verifier {
-    pub fn new(secret: &SecretString, rules: &Rules) -> anyhow::Result<Self> {
+    pub fn new(
+        secret: &SecretString,
+        previous: &[SecretString],
+        rules: &Rules,
+    ) -> anyhow::Result<Self> {
+        let decoding = std::iter::once(secret)
+            .chain(previous)
+            .map(|secret| DecodingKey::from_secret(secret.expose_secret().as_bytes()));
         let secret = secret.expose_secret().as_bytes();
         let strict = validation(rules);
         let mut timeless = strict.clone();
         timeless.validate_exp = false;
         Ok(Self {
-            decoding: DecodingKey::from_secret(secret)?,
+            decoding: decoding.collect::<Result<_, _>>()?,
             encoding: EncodingKey::from_secret(secret)?,
             strict,
             timeless,
@@ -149,13 +157,17 @@ impl Verifier {
     }
 
     fn claims(&self, token: &str, rules: &Validation) -> Result<Claims, Failure> {
-        match jsonwebtoken::decode::<Claims>(token, &self.decoding, rules) {
-            Ok(data) => Ok(data.claims),
-            Err(error) if matches!(error.kind(), ErrorKind::ExpiredSignature) => {
-                Err(Failure::Expired)
+        for key in &self.decoding {
+            match jsonwebtoken::decode::<Claims>(token, key, rules) {
+                Ok(data) => return Ok(data.claims),
+                Err(error) if matches!(error.kind(), ErrorKind::ExpiredSignature) => {
+                    return Err(Failure::Expired);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {}
+                Err(_) => return Err(Failure::Invalid),
             }
-            Err(_) => Err(Failure::Invalid),
         }
+        Err(Failure::Invalid)
     }
 }
 

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use contract::limits;
 use secrecy::{ExposeSecret, SecretString};
 use shared::bus;
 use shared::bus::topology;
@@ -10,11 +11,7 @@ use shared::runtime::env::{Env, Problem};
 use shared::runtime::seal::Sealer;
 use shared::store::pool;
 
-use crate::auth;
-
-/// HS256 with a shorter key can be guessed.
-const JWT_SECRET_BYTES: usize = 32;
-const SERVICE_SECRET_BYTES: usize = 16;
+use crate::{auth, connections, load};
 
 pub struct Config {
     /// `GATEWAY_LISTEN`, default 127.0.0.1:8080.
@@ -23,17 +20,25 @@ pub struct Config {
     pub prefix: Option<String>,
     /// `JWT_SECRET`, at least 32 bytes: signs users' and services' tokens.
     pub jwt_secret: SecretString,
+    /// `JWT_SECRETS_PREVIOUS`: older ones whose tokens are good until they end, separated by commas.
+    pub jwt_secrets_previous: Vec<SecretString>,
     /// `JWT_LEEWAY_S` (5), `JWT_AUDIENCE`, `JWT_ISSUER`.
     pub tokens: auth::Rules,
     /// `SERVICE_CLIENT_ID`, `SERVICE_CLIENT_SECRET`, `SERVICE_TOKEN_TTL_S` (300): without the first two the
     /// gateway issues no service tokens.
     pub service: Option<ServiceClient>,
+    /// `GATEWAY_NOTICE_MS` (2000): told to stop, the gateway serves on for so long, with readiness off.
+    pub notice: Duration,
+    /// `GATEWAY_CONNECTIONS` (20000), `GATEWAY_IDLE_S` (65), `GATEWAY_STALL_S` (30).
+    pub connections: connections::Bounds,
+    /// `GATEWAY_STREAMS` (10000), `GATEWAY_STREAMS_PER_USER` (100), `GATEWAY_JOBS_PER_USER` (32).
+    pub load: load::Limits,
     /// `GATEWAY_GRACE_S` (20): open streams have so long to end on shutdown.
     pub grace: Duration,
     /// `SEAL_KEY`, `SEAL_KEYS_PREVIOUS`: 32 bytes in base64 each.
     pub seal_key: SecretString,
     pub seal_keys_previous: Vec<SecretString>,
-    /// `NATS_URL`, `NATS_CREDS`, `NATS_CA`.
+    /// `NATS_URL`, `NATS_CREDS` or `NATS_NKEY`, `NATS_CA`.
     pub nats: bus::connect::Config,
     pub topology: topology::Options,
     /// `DATABASE_URL`, `DATABASE_CONNECTIONS` (10).
@@ -69,20 +74,32 @@ impl Config {
             listen: env.number("GATEWAY_LISTEN", SocketAddr::from(([127, 0, 0, 1], 8080))),
             prefix: prefix(&env),
             jwt_secret: jwt_secret(&env),
+            jwt_secrets_previous: jwt_secrets_previous(&env),
             tokens: auth::Rules {
                 leeway: env.seconds("JWT_LEEWAY_S", Duration::from_secs(5)),
                 audience: env.optional("JWT_AUDIENCE"),
                 issuer: env.optional("JWT_ISSUER"),
             },
             service: service(&env),
+            notice: env.millis("GATEWAY_NOTICE_MS", Duration::from_secs(2)),
+            connections: connections::Bounds {
+                connections: env.number("GATEWAY_CONNECTIONS", 20_000),
+                idle: env.seconds("GATEWAY_IDLE_S", Duration::from_secs(65)),
+                stall: env.seconds("GATEWAY_STALL_S", Duration::from_secs(30)),
+            },
+            load: load::Limits {
+                streams: env.number("GATEWAY_STREAMS", 10_000),
+                streams_per_user: env.number("GATEWAY_STREAMS_PER_USER", 100),
+                jobs_per_user: env.number("GATEWAY_JOBS_PER_USER", 32),
+            },
             grace: env.seconds("GATEWAY_GRACE_S", Duration::from_secs(20)),
             seal_key,
             seal_keys_previous,
-            nats: nats(&env),
+            nats: nats(&env, "_INBOX_gw"),
             topology: topology_options(&env),
             database: pool::Config {
                 url: env.secret("DATABASE_URL"),
-                max_connections: env.number("DATABASE_CONNECTIONS", 10),
+                max_connections: env.number("DATABASE_CONNECTIONS", limits::GATEWAY_CONNECTIONS),
                 application_name: "gateway".to_owned(),
                 acquire_timeout: Duration::from_secs(3),
             },
@@ -95,7 +112,7 @@ impl Config {
 impl MigrateConfig {
     pub fn load(env: Env) -> Result<Self, Vec<Problem>> {
         let config = Self {
-            nats: nats(&env),
+            nats: nats(&env, "_INBOX_mg"),
             topology: topology_options(&env),
             database_url: env.secret("DATABASE_URL"),
         };
@@ -107,10 +124,19 @@ impl MigrateConfig {
 fn jwt_secret(env: &Env) -> SecretString {
     let secret = env.secret("JWT_SECRET");
     let bytes = secret.expose_secret().len();
-    if bytes > 0 && bytes < JWT_SECRET_BYTES {
-        env.report("JWT_SECRET", format!("must have at least {JWT_SECRET_BYTES} bytes"));
+    if bytes > 0 && bytes < limits::JWT_SECRET_BYTES {
+        env.report("JWT_SECRET", format!("must have at least {} bytes", limits::JWT_SECRET_BYTES));
     }
     secret
+}
+
+fn jwt_secrets_previous(env: &Env) -> Vec<SecretString> {
+    let secrets = secrets(env, "JWT_SECRETS_PREVIOUS");
+    if secrets.iter().any(|secret| secret.expose_secret().len() < limits::JWT_SECRET_BYTES) {
+        let bytes = limits::JWT_SECRET_BYTES;
+        env.report("JWT_SECRETS_PREVIOUS", format!("each must have at least {bytes} bytes"));
+    }
+    secrets
 }
 
 fn prefix(env: &Env) -> Option<String> {
@@ -136,8 +162,8 @@ fn service(env: &Env) -> Option<ServiceClient> {
     }
     match (id, secret) {
         (Some(id), Some(secret)) => {
-            if secret.expose_secret().len() < SERVICE_SECRET_BYTES {
-                let problem = format!("must have at least {SERVICE_SECRET_BYTES} bytes");
+            if secret.expose_secret().len() < limits::SERVICE_SECRET_BYTES {
+                let problem = format!("must have at least {} bytes", limits::SERVICE_SECRET_BYTES);
                 env.report("SERVICE_CLIENT_SECRET", problem);
             }
             Some(ServiceClient { id, secret, ttl })
@@ -154,7 +180,7 @@ fn service(env: &Env) -> Option<ServiceClient> {
     }
 }
 
-fn nats(env: &Env) -> bus::connect::Config {
+fn nats(env: &Env, inbox: &str) -> bus::connect::Config {
     let urls = env.list("NATS_URL");
     if urls.is_empty() {
         env.report("NATS_URL", "is required");
@@ -162,7 +188,8 @@ fn nats(env: &Env) -> bus::connect::Config {
     bus::connect::Config {
         urls,
         name: "gateway".to_owned(),
-        inbox_prefix: "_INBOX_gw".to_owned(),
+        inbox_prefix: inbox.to_owned(),
+        nkey_seed: env.optional_secret("NATS_NKEY"),
         credentials_file: env.optional("NATS_CREDS").map(PathBuf::from),
         ca_file: env.optional("NATS_CA").map(PathBuf::from),
         ..bus::connect::Config::default()

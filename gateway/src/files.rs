@@ -1,6 +1,6 @@
 //! Uploaded files that a message names: only paths that this service issued, and only to this user.
 use contract::error_code::ErrorCode;
-use contract::job::FileRef;
+use contract::job::{FileRef, Locale};
 use contract::limits;
 use serde_json::Value;
 use shared::bus::files;
@@ -10,6 +10,37 @@ use crate::auth::Caller;
 
 pub mod name;
 
+/// Why a message's files are not taken, for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTaken {
+    pub code: ErrorCode,
+    pub detail: String,
+}
+
+impl NotTaken {
+    fn plain(code: ErrorCode, locale: Locale) -> Self {
+        Self { code, detail: code.text(locale).to_owned() }
+    }
+
+    fn too_many(locale: Locale) -> Self {
+        let most = limits::FILES_PER_MESSAGE;
+        let detail = match locale {
+            Locale::En => format!("A message takes at most {most} files."),
+            Locale::Ru => format!("В сообщении может быть не больше {most} файлов."),
+        };
+        Self { code: ErrorCode::BadRequest, detail }
+    }
+
+    /// Says the same whether there never was such a file, it is somebody else's, or its day is over.
+    fn gone(locale: Locale) -> Self {
+        let detail = match locale {
+            Locale::En => "A file is not there: uploads are kept for a day. Add it again.",
+            Locale::Ru => "Файл не найден: загрузки хранятся сутки. Приложите его ещё раз.",
+        };
+        Self { code: ErrorCode::NotFound, detail: detail.to_owned() }
+    }
+}
+
 /// The files that a message names: Gradio `FileData` objects, or issued paths alone.
 ///
 /// `BAD_REQUEST` above `limits::FILES_PER_MESSAGE`, `FILE_UNREADABLE` for the `{}` that the JS client sends
@@ -18,13 +49,18 @@ pub async fn resolve_files(
     app: &App,
     caller: &Caller,
     files: &[Value],
-) -> Result<Vec<FileRef>, ErrorCode> {
+    locale: Locale,
+) -> Result<Vec<FileRef>, NotTaken> {
     if files.len() > limits::FILES_PER_MESSAGE {
-        return Err(ErrorCode::BadRequest);
+        return Err(NotTaken::too_many(locale));
     }
     let mut resolved = Vec::with_capacity(files.len());
     for file in files {
-        resolved.push(resolve(app, caller, file).await?);
+        let found = resolve(app, caller, file).await;
+        resolved.push(found.map_err(|code| {
+            let is_gone = code == ErrorCode::NotFound;
+            if is_gone { NotTaken::gone(locale) } else { NotTaken::plain(code, locale) }
+        })?);
     }
     Ok(resolved)
 }

@@ -14,6 +14,7 @@ pub mod heartbeat;
 pub mod input;
 pub mod layers;
 pub mod messages;
+pub mod metrics;
 pub mod paging;
 pub mod queue;
 pub mod token;
@@ -53,6 +54,7 @@ pub const PUBLIC: &[&str] = &[
     "/api/auth/service-token",
     "/healthz/live",
     "/healthz/ready",
+    "/metrics",
 ];
 
 pub fn router(app: Arc<App>) -> Router {
@@ -76,8 +78,8 @@ pub fn is_public(matched: &str, prefix: Option<&str>) -> bool {
 }
 
 fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let short_bounds = layers::Bounds::new(SHORT_REQUESTS, SHORT_DEADLINE);
-    let upload_bounds = layers::Bounds::new(UPLOADS, UPLOAD_DEADLINE);
+    let short_bounds = layers::Bounds::new(SHORT_REQUESTS, SHORT_DEADLINE, app.load.clone());
+    let upload_bounds = layers::Bounds::passing(UPLOADS, UPLOAD_DEADLINE);
     let short =
         gradio().merge(rest()).route_layer(from_fn_with_state(short_bounds, layers::bounded));
     let uploads = uploads().route_layer(from_fn_with_state(upload_bounds, layers::bounded));
@@ -107,7 +109,10 @@ fn gradio() -> Router<Arc<App>> {
 fn rest() -> Router<Arc<App>> {
     Router::new()
         .route("/api/assistant/conversations", post(conversations::create).get(conversations::list))
-        .route("/api/assistant/conversations/{id}", delete(conversations::archive))
+        .route(
+            "/api/assistant/conversations/{id}",
+            delete(conversations::archive).patch(conversations::rename),
+        )
         .route("/api/assistant/conversations/{id}/unarchive", post(conversations::unarchive))
         .route("/api/assistant/conversations/{id}/messages", post(messages::append))
         .route("/api/assistant/history", get(messages::history))
@@ -133,6 +138,7 @@ fn probes() -> Router<Arc<App>> {
     Router::new()
         .route("/healthz/live", get(health::live))
         .route("/healthz/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
 }
 
 #[cfg(test)]

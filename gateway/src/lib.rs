@@ -5,44 +5,51 @@
 pub mod app;
 pub mod auth;
 pub mod config;
+pub mod connections;
 pub mod error;
 pub mod files;
 pub mod http;
+pub mod load;
+pub mod metrics;
 pub mod ownership;
 pub mod submissions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 
 /// Serves until the shutdown token is cancelled; then open streams have `grace` to end before they are cut.
-pub async fn serve(app: Arc<App>, listener: TcpListener) -> anyhow::Result<()> {
-    let (shutdown, grace) = (app.shutdown.clone(), app.config.grace);
-    let token = shutdown.token();
-    let stopping = token.clone();
-    // A frame is small and must not wait for the acknowledgement of the one before it.
-    let listener = listener.tap_io(|socket| {
-        if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "Can't set TCP_NODELAY: {error}");
-        }
-    });
-    let server = axum::serve(listener, http::router(app))
-        .with_graceful_shutdown(async move { stopping.cancelled().await });
-    let deadline = async {
-        token.cancelled().await;
-        tokio::time::sleep(grace).await;
-    };
-    tokio::select! {
-        served = server.into_future() => served.context("serving")?,
-        () = deadline => tracing::warn!("Cutting connections that outlived {} s", grace.as_secs()),
+///
+/// Told to stop, it serves for `notice` more, while its readiness keeps new traffic away.
+pub async fn serve(app: Arc<App>, listener: TcpListener) {
+    app.shutdown.spawn("notice", take_notice(app.clone()));
+    let (shutdown, grace, bounds) =
+        (app.shutdown.clone(), app.config.grace, app.config.connections);
+    let cut = CancellationToken::new();
+    connections::accept(listener, http::router(app), bounds, (&shutdown, &cut)).await;
+    if shutdown.wait(grace).await {
+        return;
     }
+    tracing::warn!("Cutting connections that outlived {} s", grace.as_secs());
+    cut.cancel();
     if !shutdown.wait(Duration::from_secs(5)).await {
         tracing::warn!("Some tasks did not end in time");
     }
-    Ok(())
+}
+
+async fn take_notice(app: Arc<App>) {
+    let (stopping, shutdown) = (app.stopping.token(), app.shutdown.token());
+    let notice = async {
+        stopping.cancelled().await;
+        tokio::time::sleep(app.config.notice).await;
+        app.shutdown.trigger();
+    };
+    tokio::select! {
+        () = notice => {}
+        () = shutdown.cancelled() => {}
+    }
 }

@@ -4,9 +4,12 @@
 //! [`attach`] finds the turn that an `attach` shall show, [`stream`] serves a session's event stream.
 pub mod accept;
 pub mod attach;
+pub mod delivery;
 pub mod dispatch;
 pub mod outbox;
+pub mod plan;
 pub mod reading;
+pub mod repeat;
 pub mod stream;
 
 use contract::ids::{InvalidId, SessionToken, UserId};

@@ -94,7 +94,7 @@ fn the_header_holds_exactly_one_bearer_token() {
 fn audience_and_issuer_are_required_where_configured() {
     let rules =
         Rules { audience: Some("chat".to_owned()), issuer: Some("sso".to_owned()), ..rules() };
-    let verifier = Verifier::new(&SECRET.into(), &rules).unwrap();
+    let verifier = Verifier::new(&SECRET.into(), &[], &rules).unwrap();
     let seen = |claims: Value| describe(&verifier.present(&headers(&[&bearer_of(&claims)])));
     let exp = now() + 60;
     assert_eq!(seen(json!({ "sub": "a", "exp": exp, "aud": "chat", "iss": "sso" })), "valid a");
@@ -152,6 +152,25 @@ fn headers(values: &[&str]) -> HeaderMap {
     headers
 }
 
+#[test]
+fn tokens_of_an_older_secret_are_good_until_it_goes() {
+    let newer = "another-secret-of-at-least-32-bytes-here";
+    let headers = headers(&[&bearer_of(&json!({"sub": "alice", "exp": now() + 60}))]);
+    let late = headers_of_expired();
+    let rotated = Verifier::new(&newer.into(), &[SECRET.into()], &rules()).unwrap();
+    assert!(matches!(rotated.present(&headers), Presented::Valid(_)));
+    assert!(matches!(rotated.present(&late), Presented::Expired(_)));
+    let own = rotated.issue_service("agent", now(), Duration::from_secs(60)).unwrap();
+    let done = Verifier::new(&newer.into(), &[], &rules()).unwrap();
+    assert!(matches!(done.present(&headers), Presented::Refused));
+    assert_eq!(done.service(&own).unwrap(), "agent");
+    assert!(verifier().service(&own).is_err());
+}
+
+fn headers_of_expired() -> HeaderMap {
+    headers(&[&bearer_of(&json!({"sub": "alice", "exp": now() - 60}))])
+}
+
 fn bearer_of(claims: &Value) -> String {
     format!("Bearer {}", sign(claims))
 }
@@ -162,7 +181,7 @@ fn sign(claims: &Value) -> String {
 }
 
 fn verifier() -> Verifier {
-    Verifier::new(&SECRET.into(), &rules()).unwrap()
+    Verifier::new(&SECRET.into(), &[], &rules()).unwrap()
 }
 
 fn rules() -> Rules {

@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use contract::error_code::ErrorCode;
 use contract::event::Event;
 use contract::ids::TurnId;
 use contract::subject;
@@ -64,7 +65,8 @@ pub async fn stream(
         Ok(None) => return unknown(),
         Err(error) => {
             tracing::warn!(turn.id = %turn, %error, "Can't find turn {turn}: {error}");
-            return unknown();
+            let text = ErrorCode::Unavailable.text(queue::locale(&headers));
+            return stream::single(Form::Call, &Frame::Failed { text });
         }
     };
     let theirs =
@@ -73,5 +75,6 @@ pub async fn stream(
         return unknown();
     }
     let (session, locale) = (first.address.session, queue::locale(&headers));
-    stream::open(&app, stream::Request { session, locale, only: Some(turn), expired: false })
+    let request = stream::Request { session, locale, only: Some(turn), ending: None };
+    stream::open(&app, request, &caller.user)
 }

@@ -1,4 +1,4 @@
-//! `/api/assistant/conversations`: create, list, archive, unarchive.
+//! `/api/assistant/conversations`: create, list, rename, archive, unarchive.
 //!
 //! An id in a path or a parameter is what the client calls the conversation: a UUID, or a name in the
 //! caller's own space. Another user's conversation answers exactly as a missing one: 404.
@@ -99,6 +99,25 @@ pub async fn list(
     let filter = Filter { user: &caller.user, scope, search: search.as_deref(), paging };
     let page = conversations::list(&app.rows, &filter).await?;
     Ok(Json(Listed::new(page, paging, ConversationView::from)))
+}
+
+/// `PATCH /api/assistant/conversations/{id}`, body `{"title": string}` -> [`ConversationView`]. Its place in the list
+/// stays. A title is cut like every other.
+pub async fn rename(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(reference): Path<String>,
+    JsonFields(mut body): JsonFields,
+) -> Result<Json<ConversationView>, ApiError> {
+    let wanted = body.required_text("title");
+    let title = text::title(&wanted);
+    if title.is_empty() && !wanted.is_empty() {
+        body.complain("title", "missing", "must not be empty");
+    }
+    body.finish()?;
+    let id = parse_reference(&caller.user, &reference)?;
+    let renamed = conversations::rename(&app.rows, &caller.user, id, &title).await?;
+    Ok(Json(renamed.ok_or(ApiError::NOT_FOUND)?.into()))
 }
 
 /// `DELETE /api/assistant/conversations/{id}` -> [`ArchivedView`]. A live turn is cancelled first and has

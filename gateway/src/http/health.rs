@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use crate::app::App;
 
-const CHECK_WITHIN: Duration = Duration::from_secs(3);
+const CHECK_WITHIN: Duration = Duration::from_secs(2);
 /// Probes within this time get the same report.
-const READY_FOR: Duration = Duration::from_secs(5);
+const READY_FOR: Duration = Duration::from_secs(1);
 const MISSING_FOR: Duration = Duration::from_millis(500);
 
 /// `{"ready": bool, "missing": [string]}`
@@ -45,7 +45,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Report>) {
 }
 
 async fn report(app: &App) -> Report {
-    if app.shutdown.token().is_cancelled() {
+    if app.stopping.token().is_cancelled() || app.shutdown.token().is_cancelled() {
         return Report { ready: false, missing: vec!["the gateway is stopping".to_owned()] };
     }
     if !app.bus.is_connected() {

@@ -6,25 +6,28 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use contract::error_code::ErrorCode;
 use contract::limits;
 use futures_util::stream;
 
 use crate::app::App;
+use crate::error::ApiError;
 use crate::submissions::stream::event_stream;
 
 const ALIVE: Bytes = Bytes::from_static(b"data: ALIVE\n\n");
 
 /// GET `heartbeat/{session_hash}`.
-pub async fn heartbeat(State(app): State<Arc<App>>) -> Response {
+pub async fn heartbeat(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    let slot = app.load.heartbeat().ok_or(ErrorCode::QueueFull)?;
     let stop = app.shutdown.token();
-    let beats = stream::unfold((stop, true), |(stop, first)| async move {
+    let beats = stream::unfold((stop, true, slot), |(stop, first, slot)| async move {
         if !first {
             tokio::select! {
                 () = stop.cancelled() => return None,
                 () = tokio::time::sleep(limits::SSE_HEARTBEAT) => {}
             }
         }
-        Some((Ok::<_, Infallible>(ALIVE), (stop, false)))
+        Some((Ok::<_, Infallible>(ALIVE), (stop, false, slot)))
     });
-    event_stream(Body::from_stream(beats))
+    Ok(event_stream(Body::from_stream(beats)))
 }

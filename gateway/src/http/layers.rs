@@ -1,35 +1,57 @@
 //! Middleware: request ids and the log line, deadlines, and the shapes of what no handler answers.
 use std::any::Any;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use contract::error_code::ErrorCode;
-use tokio::sync::Semaphore;
-use tracing::Instrument;
+use futures_util::StreamExt as _;
+use shared::runtime::telemetry::attr;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::{Instrument, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use uuid::Uuid;
 
 use crate::auth::Presented;
 use crate::error::ApiError;
+use crate::http::queue;
+use crate::load::Load;
+use crate::metrics;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Who a response was for, set by the gate for the log line.
 #[derive(Clone)]
 pub struct ServedUser(pub String);
 
-/// How many requests of a kind may be at work at once, and how long each.
+/// How many requests of a kind may be at work at once, how long each, and what their bodies take.
 pub struct Bounds {
     slots: Semaphore,
     within: Duration,
+    /// Counts the bodies, which are read as a whole.
+    load: Option<Arc<Load>>,
 }
 
 impl Bounds {
-    pub fn new(requests: usize, within: Duration) -> Arc<Self> {
-        Arc::new(Self { slots: Semaphore::new(requests), within })
+    pub fn new(requests: usize, within: Duration, load: Arc<Load>) -> Arc<Self> {
+        Arc::new(Self { slots: Semaphore::new(requests), within, load: Some(load) })
     }
+
+    /// For bodies that are passed on as they come.
+    pub fn passing(requests: usize, within: Duration) -> Arc<Self> {
+        Arc::new(Self { slots: Semaphore::new(requests), within, load: None })
+    }
+}
+
+/// The room that one request's body takes, for as long as the request is at work.
+#[derive(Default)]
+struct Room {
+    held: Option<OwnedSemaphorePermit>,
+    was_denied: bool,
 }
 
 /// Gives each request an id (the caller's, if it is a plain token) and writes one line when its answer starts.
@@ -46,12 +68,18 @@ pub async fn identify_and_log(
     let method = request.method().clone();
     let route = path.as_ref().map_or("(no route)", MatchedPath::as_str).to_owned();
     let request_id = id.to_str().unwrap_or_default().to_owned();
-    let span = tracing::info_span!("request", request.id = %request_id);
-    let mut response = next.run(request).instrument(span).await;
+    let is_probe = route.starts_with("/healthz/") || route == "/metrics";
+    let span = if is_probe {
+        tracing::debug_span!("probe")
+    } else {
+        spanned(&request, &request_id, &route)
+    };
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.set_attribute(attr::STATUS, i64::from(response.status().as_u16()));
     response.headers_mut().insert(REQUEST_ID, id);
     let user = response.extensions().get::<ServedUser>().map(|user| user.0.as_str());
     let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis() as u64);
-    if route.starts_with("/healthz/") {
+    if is_probe {
         tracing::debug!(request.id = %request_id, status, ms, "{method} {route} {status}");
     } else {
         tracing::info!(request.id = %request_id, user, status, ms, "{method} {route} {status}");
@@ -59,12 +87,31 @@ pub async fn identify_and_log(
     response
 }
 
+fn spanned(request: &Request, id: &str, route: &str) -> Span {
+    let name = format!("{} {route}", request.method());
+    let span =
+        tracing::info_span!("request", otel.name = name, otel.kind = "server", request.id = %id);
+    queue::place(request.headers()).adopt(&span);
+    span.set_attribute(attr::METHOD, request.method().to_string());
+    span.set_attribute(attr::ROUTE, route.to_owned());
+    span
+}
+
 /// One request too many is told to come back at once; one that takes too long is given up.
 pub async fn bounded(State(bounds): State<Arc<Bounds>>, request: Request, next: Next) -> Response {
     let Ok(_slot) = bounds.slots.try_acquire() else {
+        metrics::REJECTED.add(1, &metrics::label("reason", ErrorCode::QueueFull.as_str()));
         return ApiError::Code(ErrorCode::QueueFull).into_response();
     };
-    match tokio::time::timeout(bounds.within, next.run(request)).await {
+    let room = Arc::new(Mutex::new(Room::default()));
+    let request = match bounds.load.clone() {
+        Some(load) => request.map(|body| measured(body, load, room.clone())),
+        None => request,
+    };
+    let answered = tokio::time::timeout(bounds.within, next.run(request)).await;
+    let was_denied = room.lock().unwrap_or_else(PoisonError::into_inner).was_denied;
+    match answered {
+        Ok(_) if was_denied => ApiError::Code(ErrorCode::QueueFull).into_response(),
         Ok(response) => response,
         Err(_) => {
             let seconds = bounds.within.as_secs();
@@ -72,6 +119,24 @@ pub async fn bounded(State(bounds): State<Arc<Bounds>>, request: Request, next: 
             ApiError::Code(ErrorCode::Unavailable).into_response()
         }
     }
+}
+
+/// The body, which breaks off when there is no more room for bodies.
+fn measured(body: Body, load: Arc<Load>, room: Arc<Mutex<Room>>) -> Body {
+    let chunks = body.into_data_stream().map(move |chunk| {
+        let chunk = chunk.map_err(io::Error::other)?;
+        let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(held) = load.memory(chunk.len()) else {
+            room.was_denied = true;
+            return Err(io::Error::other("no room for the body"));
+        };
+        match &mut room.held {
+            Some(all) => all.merge(held),
+            None => room.held = Some(held),
+        }
+        Ok(chunk)
+    });
+    Body::from_stream(chunks)
 }
 
 pub async fn not_found() -> ApiError {

@@ -8,6 +8,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use contract::error_code::ErrorCode;
 use contract::job::Locale;
 use contract::{limits, subject};
 use futures_util::StreamExt as _;
@@ -15,6 +16,7 @@ use gradio::frame::Frame;
 use gradio::request::{self, Join, Refused, SESSION_HASH_CHARS};
 use serde_json::{Value, json};
 use shared::runtime::trace::Trace;
+use tracing::Span;
 
 use crate::app::App;
 use crate::auth::{Caller, Presented};
@@ -25,6 +27,8 @@ use crate::submissions::{session_token, stream};
 
 /// What follows the limit of a body is read for so long.
 const DRAIN_WITHIN: Duration = Duration::from_secs(3);
+/// A body comes within this time, or its request is refused.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// POST `queue/join` -> `{"event_id"}`.
 pub async fn join(
@@ -58,8 +62,9 @@ pub async fn data(
         return unknown();
     }
     let Ok(session) = session_token(&caller.user, hash) else { return unknown() };
-    let request = stream::Request { session, locale: locale(&headers), only: None, expired };
-    stream::open(&app, request)
+    let ending = expired.then_some(ErrorCode::Unauthorized);
+    let request = stream::Request { session, locale: locale(&headers), only: None, ending };
+    stream::open(&app, request, &caller.user)
 }
 
 /// GET `queue/status`.
@@ -70,9 +75,18 @@ pub async fn status() -> Json<Value> {
     Json(nothing)
 }
 
-/// The whole body, up to the limit of a join. The rest of a larger one is read and thrown away: a client that is
-/// still sending as the connection closes never reads why.
+/// The whole body, up to the limit of a join.
 pub async fn body(request: Request) -> Result<Bytes, ApiError> {
+    let late = || {
+        let detail = "The body did not arrive in time.".to_owned();
+        ApiError::Protocol(StatusCode::REQUEST_TIMEOUT, detail)
+    };
+    tokio::time::timeout(BODY_WITHIN, read(request)).await.map_err(|_| late())?
+}
+
+/// The rest of a body that is too large is read and thrown away: a client that is still sending as the connection
+/// closes never reads why.
+async fn read(request: Request) -> Result<Bytes, ApiError> {
     let mut chunks = request.into_body().into_data_stream();
     let mut body = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
@@ -105,9 +119,15 @@ pub fn locale(headers: &HeaderMap) -> Locale {
     }
 }
 
-pub fn trace(headers: &HeaderMap) -> Trace {
+/// Where the caller stands in a trace.
+pub fn place(headers: &HeaderMap) -> Trace {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    Trace::from_parts(text(subject::HEADER_TRACEPARENT), text(subject::HEADER_TRACESTATE)).child()
+    Trace::from_parts(text(subject::HEADER_TRACEPARENT), text(subject::HEADER_TRACESTATE))
+}
+
+/// Where this request stands in it.
+pub fn trace(headers: &HeaderMap) -> Trace {
+    place(headers).within(&Span::current())
 }
 
 impl From<Refused> for ApiError {

@@ -17,6 +17,7 @@ fn the_public_list_is_this_and_no_more() {
         "/api/auth/service-token",
         "/healthz/live",
         "/healthz/ready",
+        "/metrics",
     ];
     assert_eq!(PUBLIC, expected);
 }

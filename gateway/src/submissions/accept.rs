@@ -1,17 +1,17 @@
-//! Takes one submission: names its turn and conversation, stores `queued`, starts the rest in the background.
+//! Takes one submission: names its turn, stores `queued`, starts the rest in the background.
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::SCHEMA_VERSION;
 use contract::control::{SessionAnswer, SessionAsk};
 use contract::error_code::ErrorCode;
-use contract::event::{Attach, Envelope, Event, Queued};
-use contract::ids::{ConversationId, SessionToken, TurnId};
+use contract::event::{Envelope, Event, Queued};
+use contract::ids::{SessionToken, TurnId};
 use contract::job::Locale;
 use contract::subject::EventAddress;
 use gradio::request::{Action, ChatCall};
 use shared::bus::control::{self, Asked};
-use shared::bus::events;
+use shared::bus::events::{self, Placed};
 use shared::runtime::clock;
 use shared::runtime::trace::Trace;
 use tokio::sync::oneshot;
@@ -20,13 +20,14 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::ownership::conversation_for;
-use crate::submissions::attach::{self, Found};
+use crate::load::JobPlace;
 use crate::submissions::dispatch::{self, Work};
-use crate::submissions::session_token;
+use crate::submissions::plan::{Plan, plan};
+use crate::submissions::{attach, repeat, session_token};
 
-/// Python clients wait 5 s for the answer to a join.
-const SETTLE_WITHIN: Duration = Duration::from_secs(3);
+/// Python clients wait 5 s for the answer to a join. A submission that is not stored by then is refused.
+const STORED_WITHIN: Duration = Duration::from_secs(3);
+const ANSWERED_WITHIN: Duration = Duration::from_millis(4_300);
 /// A closed stream may be known to have been seen sooner than it says.
 const SETTLE_POLL: Duration = Duration::from_millis(25);
 
@@ -42,29 +43,51 @@ pub struct Submission {
     pub trace: Trace,
 }
 
+/// A submission whose `queued` is stored, and what is left to do.
+pub struct Taken {
+    pub event: EventSlot,
+    pub pending: Option<(EventAddress, Work)>,
+    /// Where the job is counted.
+    pub place: Option<JobPlace>,
+}
+
+/// Where a submission's own events go, but for the conversation.
+#[derive(Clone, Debug)]
+pub struct EventSlot {
+    pub turn: TurnId,
+    pub session: SessionToken,
+    pub session_hash: String,
+}
+
 /// Returns the event id, once the session's stream (if there is one) is bound to carry it. Everything that
 /// must not be lost with a client's connection runs in a tracked task.
 pub async fn submit(app: &Arc<App>, submission: Submission) -> Result<TurnId, ErrorCode> {
-    let turn = TurnId(Uuid::now_v7());
-    let hash = submission.session_hash.clone().unwrap_or_else(|| turn.to_string());
-    let session = session_token(&submission.caller.user, &hash).map_err(|_| ErrorCode::Internal)?;
-    if !app.bus.is_connected() {
+    if app.shutdown.token().is_cancelled() {
         return Err(ErrorCode::Unavailable);
     }
-    let (answer, queued) = oneshot::channel();
-    let accepting =
-        accept(app.clone(), submission, hash, EventSlot { turn, session: session.clone() }, answer);
-    app.shutdown.spawn("submission", accepting);
-    queued.await.map_err(|_| ErrorCode::Unavailable)?;
-    settle(app, &session, turn).await;
+    // Who attaches comes from a stream that broke, perhaps with NATS.
+    let is_attach = matches!(submission.call.action, Action::Attach { .. });
+    let patience = if is_attach { attach::NATS_WITHIN } else { Duration::ZERO };
+    if !app.bus.connected_within(patience).await {
+        return Err(ErrorCode::Unavailable);
+    }
+    let until = Instant::now() + ANSWERED_WITHIN;
+    let room = app.load.memory(submission.call.text.len()).ok_or(ErrorCode::QueueFull)?;
+    let (answer, taken) = oneshot::channel();
+    let accepting = accept(app.clone(), submission, answer);
+    app.shutdown.spawn("submission", async move {
+        accepting.await;
+        drop(room);
+    });
+    let EventSlot { turn, session, .. } = taken.await.map_err(|_| ErrorCode::Unavailable)??;
+    settle(app, &session, turn, until).await;
     Ok(turn)
 }
 
 /// An answered join promises that its frames will be read: by the open stream, or by one that the client
 /// opens after it has seen the old one closed.
-async fn settle(app: &App, session: &SessionToken, turn: TurnId) {
+async fn settle(app: &App, session: &SessionToken, turn: TurnId, until: Instant) {
     let ask = SessionAsk::Join { turn_id: turn };
-    let until = Instant::now() + SETTLE_WITHIN;
     while Instant::now() < until {
         let wait = match control::ask_session(&app.bus, session, &ask).await {
             Asked::NoOwner
@@ -80,35 +103,110 @@ async fn settle(app: &App, session: &SessionToken, turn: TurnId) {
     tracing::warn!(turn.id = %turn, "The join of turn {turn} is answered without knowing who will read it");
 }
 
-/// Where a submission's own events go, but for the conversation.
-struct EventSlot {
-    turn: TurnId,
-    session: SessionToken,
-}
-
-/// The conversation and what is to be done in it.
-struct Plan {
-    conversation: ConversationId,
-    attach: Option<Attach>,
-    work: Work,
-}
-
-/// The answer's sender is dropped without a word when nothing could be stored.
+/// What is not stored in time is refused, and then has no job.
 async fn accept(
     app: Arc<App>,
     submission: Submission,
-    session_hash: String,
-    slot: EventSlot,
-    answer: oneshot::Sender<()>,
+    answer: oneshot::Sender<Result<EventSlot, ErrorCode>>,
 ) {
-    let plan = plan(&app, &submission).await;
-    let EventSlot { turn, session } = slot;
+    let taking = tokio::time::timeout(STORED_WITHIN, Box::pin(take(&app, &submission)));
+    match taking.await.unwrap_or(Err(ErrorCode::Unavailable)) {
+        Ok(Taken { event, pending, place }) => {
+            let _ = answer.send(Ok(event));
+            if let Some((address, work)) = pending {
+                dispatch::dispatch(&app, submission, (address, work), place).await;
+            }
+        }
+        Err(code) => {
+            tracing::info!(code = code.as_str(), "Refused a submission: {}", code.as_str());
+            let _ = answer.send(Err(code));
+        }
+    }
+}
+
+async fn take(app: &App, submission: &Submission) -> Result<Taken, ErrorCode> {
+    let call = &submission.call;
+    match (&call.message_id, &submission.session_hash) {
+        _ if matches!(call.action, Action::Attach { .. }) => take_new(app, submission).await,
+        (Some(id), _) => repeat::take_named(app, submission, id).await,
+        (None, Some(_)) => repeat::take_unnamed(app, submission).await,
+        (None, None) => take_new(app, submission).await,
+    }
+}
+
+async fn take_new(app: &App, submission: &Submission) -> Result<Taken, ErrorCode> {
+    let slot = slot(submission, fresh())?;
+    let plan = plan(app, submission, slot.turn).await;
+    take_as(app, submission, slot, plan).await
+}
+
+/// Stores a `queued` that can't have been stored before.
+pub async fn take_as(
+    app: &App,
+    submission: &Submission,
+    slot: EventSlot,
+    plan: Plan,
+) -> Result<Taken, ErrorCode> {
+    let place = admit(app, submission, (slot.turn, &plan)).await?;
+    let queueing = Queueing { slot: &slot, plan: &plan, digest: None, repeats: None };
+    queue(app, submission, queueing).await?;
+    Ok(Taken::new(slot, plan, place))
+}
+
+impl Taken {
+    pub fn new(event: EventSlot, plan: Plan, place: Option<JobPlace>) -> Self {
+        let (conversation, session) = (plan.conversation, event.session.clone());
+        let address = EventAddress { conversation, session, turn: event.turn };
+        Self { event, pending: Some((address, plan.work)), place }
+    }
+}
+
+/// Before anything is stored: a user's jobs must not fill the queue.
+pub async fn admit(
+    app: &App,
+    submission: &Submission,
+    (turn, plan): (TurnId, &Plan),
+) -> Result<Option<JobPlace>, ErrorCode> {
+    match plan.work {
+        Work::Job => app.load.job(&app.bus, &submission.caller.user, turn).await.map(Some),
+        Work::Nothing | Work::Tell { .. } | Work::Refuse(_) => Ok(None),
+    }
+}
+
+pub fn fresh() -> TurnId {
+    TurnId(Uuid::now_v7())
+}
+
+/// Where the events of this turn go, if it is the submission's own.
+pub fn slot(submission: &Submission, turn: TurnId) -> Result<EventSlot, ErrorCode> {
+    let session_hash = submission.session_hash.clone().unwrap_or_else(|| turn.to_string());
+    let session = session_token(&submission.caller.user, &session_hash);
+    Ok(EventSlot { turn, session: session.map_err(|_| ErrorCode::Internal)?, session_hash })
+}
+
+/// One `queued` to be stored.
+pub struct Queueing<'a> {
+    pub slot: &'a EventSlot,
+    pub plan: &'a Plan,
+    pub digest: Option<String>,
+    /// The message id that it shares with its repeats; its own if `None`.
+    pub repeats: Option<&'a str>,
+}
+
+pub async fn queue(
+    app: &App,
+    submission: &Submission,
+    queueing: Queueing<'_>,
+) -> Result<Placed, ErrorCode> {
+    let Queueing { slot, plan, digest, repeats } = queueing;
+    let EventSlot { turn, session, session_hash } = slot.clone();
     let queued = Queued {
         user_id: submission.caller.user.clone(),
         session_hash,
         conversation_ref: submission.call.conversation.clone(),
         ahead: 0,
-        attach: plan.attach,
+        attach: plan.attach.clone(),
+        digest,
     };
     let envelope = Envelope {
         v: SCHEMA_VERSION,
@@ -118,61 +216,11 @@ async fn accept(
         event: Event::Queued(queued),
         ts: clock::rfc3339(clock::now()),
     };
-    let stored = events::publish_unfenced(
-        &app.bus,
-        plan.conversation,
-        &session,
-        &envelope,
-        &submission.trace,
-    )
-    .await;
-    if let Err(error) = stored {
-        tracing::error!(turn.id = %turn, %error, "Can't queue turn {turn}: {error}");
-        return;
-    }
-    let _ = answer.send(());
     let address = EventAddress { conversation: plan.conversation, session, turn };
-    dispatch::dispatch(&app, submission, address, plan.work).await;
-}
-
-async fn plan(app: &App, submission: &Submission) -> Plan {
-    let refused = |code: ErrorCode| Plan {
-        // Nothing of a refusal may show up in a conversation that isn't the caller's.
-        conversation: ConversationId(Uuid::new_v4()),
-        attach: None,
-        work: Work::Refuse(code),
-    };
-    let conversation = match conversation(app, submission).await {
-        Ok(conversation) => conversation,
-        Err(code) => return refused(code),
-    };
-    let plan = |work: Work| Plan { conversation, attach: None, work };
-    match submission.call.action {
-        Action::Attach { after } => match attach::find(app, submission, conversation).await {
-            Ok(Found::Turn { turn_id, session }) => {
-                let attach = Attach { turn_id, session, after };
-                Plan { conversation, attach: Some(attach), work: Work::Nothing }
-            }
-            Ok(Found::Stored { text }) => plan(Work::Tell { text, after }),
-            Err(code) => plan(Work::Refuse(code)),
-        },
-        Action::None | Action::Unknown
-            if submission.call.text.trim().is_empty() && submission.call.files.is_empty() =>
-        {
-            plan(Work::Refuse(ErrorCode::BadRequest))
-        }
-        Action::None
-        | Action::Unknown
-        | Action::Confirm { .. }
-        | Action::Deny { .. }
-        | Action::Resume => plan(Work::Job),
-    }
-}
-
-/// The conversation's id, if it is the caller's or nobody's so far.
-async fn conversation(app: &App, submission: &Submission) -> Result<ConversationId, ErrorCode> {
-    match &submission.call.conversation {
-        Some(reference) => conversation_for(app, &submission.caller.user, reference).await,
-        None => Ok(ConversationId(Uuid::new_v4())),
-    }
+    let placing =
+        events::publish_queued(&app.bus, &address, &envelope, repeats, &submission.trace).await;
+    placing.map_err(|error| {
+        tracing::error!(turn.id = %turn, %error, "Can't queue turn {turn}: {error}");
+        ErrorCode::Unavailable
+    })
 }

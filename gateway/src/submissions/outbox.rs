@@ -9,18 +9,21 @@ use contract::ids::{ConversationId, SessionToken, TurnId};
 use contract::{SCHEMA_VERSION, limits};
 use gradio::frame::Frame;
 use gradio::session::Output;
-use shared::bus::{Bus, events};
+use shared::bus::Bus;
+use shared::bus::events::{self, PublishError};
 use shared::runtime::clock;
 use shared::runtime::trace::Trace;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// Frames handed to the HTTP server ahead of the socket.
-pub const CHANNEL: usize = 8;
-/// With so many frames waiting no more events are read.
+pub const CHANNEL: usize = 2;
+/// With so many frames, or so much text, waiting no more events are read.
 const FULL: usize = 256;
-/// The record is a courtesy to later streams; the client does not wait longer for its completion.
-const RECORD_WITHIN: Duration = Duration::from_secs(1);
+const FULL_BYTES: usize = 256 * 1024;
+/// Without the record the next stream would tell the turn again. The client has read everything but its completion,
+/// which waits while another server becomes the leader, and not much longer.
+const RECORD_WITHIN: Duration = Duration::from_secs(15);
 
 /// How frames are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +34,38 @@ pub enum Form {
 
 pub struct Outbox {
     form: Form,
-    waiting: VecDeque<Output>,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
     written: HashMap<TurnId, u64>,
+}
+
+/// One output, as it will be written.
+struct Waiting {
+    text: Bytes,
+    mark: Option<Delivered>,
+    /// Stored before the text is written.
+    record: Option<SessionRecord>,
+    /// What is complete with it.
+    completes: Option<TurnId>,
 }
 
 impl Outbox {
     pub fn new(form: Form) -> Self {
-        Self { form, waiting: VecDeque::new(), written: HashMap::new() }
+        Self { form, waiting: VecDeque::new(), waiting_bytes: 0, written: HashMap::new() }
     }
 
     pub fn extend(&mut self, outputs: Vec<Output>) {
-        self.waiting.extend(outputs);
+        for output in outputs {
+            let (frame, mark, record) = match output {
+                Output::Frame { frame, mark } => (frame, mark, None),
+                Output::Complete { record, frame } => (frame, None, Some(record)),
+            };
+            self.wait(&frame, mark, record);
+        }
     }
 
-    pub fn push(&mut self, frame: Frame) {
-        self.waiting.push_back(Output::Frame { frame, mark: None });
+    pub fn push(&mut self, frame: &Frame) {
+        self.wait(frame, None, None);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -53,12 +73,13 @@ impl Outbox {
     }
 
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= FULL
+        self.waiting.len() >= FULL || self.waiting_bytes >= FULL_BYTES
     }
 
     /// Forgets what was not written, and says what was.
     pub fn abandon(&mut self) -> Vec<Delivered> {
         self.waiting.clear();
+        self.waiting_bytes = 0;
         self.written.drain().map(|(turn_id, seq)| Delivered { turn_id, seq }).collect()
     }
 
@@ -69,25 +90,28 @@ impl Outbox {
         bus: &Bus,
         session: &SessionToken,
     ) {
-        let Some(output) = self.waiting.pop_front() else { return };
-        let frame = match output {
-            Output::Frame { frame, mark } => {
-                if let Some(Delivered { turn_id, seq }) = mark {
-                    self.written.insert(turn_id, seq);
-                }
-                frame
-            }
-            Output::Complete { record, frame } => {
-                store(bus, session, record).await;
-                if let Frame::Completed { event, .. } = &frame {
-                    self.written.remove(event);
-                }
-                frame
-            }
-        };
-        if let Some(text) = text(self.form, &frame) {
-            permit.send(Bytes::from(text));
+        let Some(next) = self.waiting.pop_front() else { return };
+        self.waiting_bytes -= next.text.len();
+        if let Some(Delivered { turn_id, seq }) = next.mark {
+            self.written.insert(turn_id, seq);
         }
+        if let Some(record) = next.record {
+            store(bus, session, record).await;
+        }
+        if let Some(turn) = next.completes {
+            self.written.remove(&turn);
+        }
+        if !next.text.is_empty() {
+            permit.send(next.text);
+        }
+    }
+
+    fn wait(&mut self, frame: &Frame, mark: Option<Delivered>, record: Option<SessionRecord>) {
+        let completes =
+            if let Frame::Completed { event, .. } = frame { Some(*event) } else { None };
+        let text = Bytes::from(text(self.form, frame).unwrap_or_default());
+        self.waiting_bytes += text.len();
+        self.waiting.push_back(Waiting { text, mark, record, completes });
     }
 }
 
@@ -109,7 +133,14 @@ async fn store(bus: &Bus, session: &SessionToken, record: SessionRecord) {
         ts: clock::rfc3339(clock::now()),
     };
     let trace = Trace::default();
-    let publishing = events::publish_unfenced(bus, nil.0, session, &envelope, &trace);
+    let publishing = async {
+        loop {
+            match events::publish_unfenced(bus, nil.0, session, &envelope, &trace).await {
+                Err(PublishError::Unavailable(error)) if error.is_transient() => {}
+                recorded => return recorded,
+            }
+        }
+    };
     match tokio::time::timeout(RECORD_WITHIN, publishing).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::warn!(%error, "Can't record what a session was told: {error}"),

@@ -1,5 +1,9 @@
 //! One open event stream. It owns its session: it answers what other gateways ask about it, and after its end
 //! goes on answering for a while, because a join that is answered too early would never be read.
+//!
+//! A client that reads slowly, or not at all, costs a bounded outbox: while that is full, events are left in NATS.
+mod handover;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,40 +12,39 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use contract::control::{Delivered, SessionAnswer, SessionAsk};
+use contract::control::SessionAsk;
 use contract::error_code::ErrorCode;
-use contract::ids::{SessionToken, TurnId};
+use contract::ids::{SessionToken, TurnId, UserId};
 use contract::job::Locale;
-use contract::limits;
+use contract::subject;
 use futures_util::{FutureExt as _, stream};
 use gradio::frame::Frame;
 use gradio::session::{Input, Opening, Session};
-use shared::bus::control::{self, Asked, Reply, SessionOwner};
-use shared::bus::events::{Stored, TurnBacklog};
-use shared::bus::jobs;
+use shared::bus::control::{Reply, SessionOwner};
+use shared::bus::{events, jobs};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::load::{Place, StreamSlot};
+use crate::metrics;
+use crate::submissions::delivery::Deliveries;
 use crate::submissions::dispatch;
 use crate::submissions::outbox::{self, CHANNEL, Form, Outbox};
-use crate::submissions::reading::Reading;
+use crate::submissions::reading::{Next, Reading};
+use crate::submissions::stream::handover::claim;
 
 /// A session of which nothing is known gets so long to show up.
 const FRESH_WITHIN: Duration = Duration::from_millis(250);
 /// NATS may be away as a stream opens.
-const OPEN_WITHIN: Duration = Duration::from_secs(20);
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
 const OPEN_PAUSE: Duration = Duration::from_millis(250);
-/// A body stays open for so long behind `close_stream`. (In Node a hang-up gets lost now and then, when the
-/// garbage collector takes a request's abort controller.)
-const HANG_UP_WITHIN: Duration = Duration::from_millis(500);
-/// Marks the second claim of a reader, which only older readers obey. The first one is obeyed by all.
-const AGAIN: &str = "again:";
-/// After giving way, a stream sends joins that still ask it on to the newer one for so long.
-const SEND_ON_WITHIN: Duration = Duration::from_millis(20);
 /// A submission that nobody has started is looked after this often.
 const WAITING_CHECK: Duration = Duration::from_secs(20);
+/// So often, and with such pauses, a submission is refused whose client was told so while NATS was away.
+const REFUSE_TRIES: u32 = 30;
+const REFUSE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Whose stream, and in which form.
 #[derive(Clone, Debug)]
@@ -50,14 +53,26 @@ pub struct Request {
     pub locale: Locale,
     /// Only this submission, in the plain form.
     pub only: Option<TurnId>,
-    /// The token has expired: every submission ends with `UNAUTHORIZED`.
-    pub expired: bool,
+    /// Every submission ends with this: the token has expired, or there are too many streams.
+    pub ending: Option<ErrorCode>,
 }
 
 /// Answers at once; the stream runs in a tracked task.
-pub fn open(app: &Arc<App>, request: Request) -> Response {
+pub fn open(app: &Arc<App>, mut request: Request, user: &UserId) -> Response {
+    let slot = match app.load.stream(user) {
+        Place::Open(slot) => slot,
+        Place::Refuse(code, slot) => {
+            metrics::REJECTED.add(1, &metrics::label("reason", code.as_str()));
+            request.ending.get_or_insert(code);
+            slot
+        }
+        Place::Away(code) => {
+            metrics::REJECTED.add(1, &metrics::label("reason", code.as_str()));
+            return single(request.form(), &Frame::Failed { text: code.text(request.locale) });
+        }
+    };
     let (sender, receiver) = mpsc::channel(CHANNEL);
-    let running = run(app.clone(), request, sender);
+    let running = run(app.clone(), request, sender, slot);
     app.shutdown.spawn("session stream", running);
     response(receiver)
 }
@@ -84,14 +99,21 @@ fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
     event_stream(Body::from_stream(frames))
 }
 
-async fn run(app: Arc<App>, request: Request, sender: mpsc::Sender<Bytes>) {
-    let form = if request.only.is_some() { Form::Call } else { Form::Queue };
+impl Request {
+    fn form(&self) -> Form {
+        if self.only.is_some() { Form::Call } else { Form::Queue }
+    }
+}
+
+async fn run(app: Arc<App>, request: Request, sender: mpsc::Sender<Bytes>, slot: StreamSlot) {
+    let (form, locale) = (request.form(), request.locale);
     let Some((stream, backlog)) = Stream::open(&app, request, &sender).await else {
-        let frame = outbox::text(form, &Frame::SessionNotFound);
+        let text = ErrorCode::Unavailable.text(locale);
+        let frame = outbox::text(form, &Frame::Failed { text });
         let _ = sender.send(Bytes::from(frame.unwrap_or_default())).await;
         return;
     };
-    Box::pin(stream.serve(backlog, sender)).await;
+    Box::pin(stream.serve(backlog, sender, slot)).await;
 }
 
 struct Stream {
@@ -103,6 +125,7 @@ struct Stream {
     /// `None` for the plain form, whose clients never share a stream.
     owner: Option<SessionOwner>,
     reading: Reading,
+    deliveries: Deliveries,
     session: Session,
     outbox: Outbox,
     rechecked: bool,
@@ -123,7 +146,7 @@ impl Stream {
         app: &Arc<App>,
         request: Request,
         sender: &mpsc::Sender<Bytes>,
-    ) -> Option<(Self, Vec<TurnBacklog>)> {
+    ) -> Option<(Self, Vec<TurnId>)> {
         let started = Instant::now();
         let reader_id = Uuid::now_v7();
         let mut delivered = Vec::new();
@@ -136,15 +159,15 @@ impl Stream {
                         delivered,
                         locale: request.locale,
                     };
-                    let form = if request.only.is_some() { Form::Call } else { Form::Queue };
                     let stream = Self {
                         app: app.clone(),
                         reader_id,
                         opened: Instant::now(),
                         owner,
                         reading,
+                        deliveries: Deliveries::of_a_new_stream(),
                         session: Session::new(opening),
-                        outbox: Outbox::new(form),
+                        outbox: Outbox::new(request.form()),
                         rechecked: false,
                         waiting_checked: Instant::now(),
                         request,
@@ -160,14 +183,14 @@ impl Stream {
         None
     }
 
-    async fn serve(mut self, backlog: Vec<TurnBacklog>, sender: mpsc::Sender<Bytes>) {
+    async fn serve(mut self, backlog: Vec<TurnId>, sender: mpsc::Sender<Bytes>, slot: StreamSlot) {
         self.announce();
         match backlog.as_slice() {
             // The client opened the stream because this one's join was answered.
-            [turn] => self.session.resume(turn.address.turn, Duration::ZERO),
+            [turn] => self.session.resume(*turn, Duration::ZERO),
             turns => {
                 for turn in turns {
-                    self.session.join(turn.address.turn, Duration::ZERO);
+                    self.session.join(*turn, Duration::ZERO);
                 }
             }
         }
@@ -177,37 +200,23 @@ impl Stream {
                 return;
             }
         }
-        if self.request.expired {
-            self.input(Input::End(ErrorCode::Unauthorized));
-        } else {
-            for stored in backlog.into_iter().flat_map(|turn| turn.stored) {
-                self.event(stored).await;
-            }
+        if let Some(code) = self.request.ending {
+            self.input(Input::End(code));
         }
-        match self.pump(&sender).await {
+        let end = self.pump(&sender).await;
+        drop(slot);
+        match end {
             End::Closed if self.owner.is_some() => self.linger(sender).await,
             End::Closed => {}
             End::Left => {}
         }
     }
 
-    /// Two readers that opened in the same moment have not seen each other's claim.
-    fn announce(&self) {
-        if self.owner.is_none() {
-            return;
-        }
-        let (bus, session) = (self.app.bus.clone(), self.request.session.clone());
-        let ask = SessionAsk::Claim { reader: format!("{AGAIN}{}", self.reader_id) };
-        self.app.shutdown.spawn("claim", async move {
-            let _ = control::ask_session(&bus, &session, &ask).await;
-        });
-    }
-
     async fn pump(&mut self, sender: &mpsc::Sender<Bytes>) -> End {
         let shutdown = self.app.shutdown.token();
         let mut stopping = false;
         loop {
-            let wake = self.wake();
+            let (wake, is_full) = (self.wake(), self.outbox.is_full());
             let done = self.outbox.is_empty() && self.session.is_idle() && !self.session.is_fresh();
             tokio::select! {
                 permit = sender.reserve(), if !self.outbox.is_empty() => {
@@ -218,7 +227,7 @@ impl Stream {
                 drained = sender.reserve_many(CHANNEL), if done => {
                     let Ok(mut drained) = drained else { return End::Left };
                     if let (Some(frame), Some(permit)) = (self.session.close(), drained.next()) {
-                        self.outbox.push(frame);
+                        self.outbox.push(&frame);
                         self.outbox.write_next(permit, &self.app.bus, &self.request.session).await;
                         return End::Closed;
                     }
@@ -228,7 +237,7 @@ impl Stream {
                         return End::Left;
                     }
                 }
-                stored = self.reading.next(), if !self.outbox.is_full() => self.event(stored).await,
+                next = next_event(&mut self.reading, is_full) => self.event(next).await,
                 () = tokio::time::sleep_until(wake) => {
                     if self.tick(sender).await {
                         return End::Closed;
@@ -243,8 +252,11 @@ impl Stream {
         }
     }
 
-    async fn event(&mut self, stored: Stored) {
-        for input in self.reading.inputs(stored).await {
+    async fn event(&mut self, next: Next) {
+        if let Next::Stored(stored) = &next {
+            self.deliveries.see(stored);
+        }
+        for input in self.reading.inputs(next).await {
             self.input(input);
         }
     }
@@ -252,6 +264,10 @@ impl Stream {
     fn input(&mut self, input: Input) {
         let outputs = self.session.handle(input, self.at());
         self.outbox.extend(outputs);
+        for turn in self.session.take_given_up() {
+            let refusing = refuse(self.app.clone(), turn, self.request.locale);
+            self.app.shutdown.spawn("refusal", refusing);
+        }
     }
 
     /// True when the session turned out to be unknown and the client was told so.
@@ -274,7 +290,7 @@ impl Stream {
         };
         // Who asks for one submission is told that there is none (any more).
         let single = self.request.only.is_some();
-        self.outbox.push(if single { Frame::SessionNotFound } else { frame });
+        self.outbox.push(&if single { Frame::SessionNotFound } else { frame });
         self.outbox.write_next(permit, &self.app.bus, &self.request.session).await;
         true
     }
@@ -289,62 +305,6 @@ impl Stream {
                 .min(self.opened + if self.rechecked { FRESH_WITHIN } else { FRESH_WITHIN / 2 });
         }
         wake
-    }
-
-    /// True when the session was handed over to a newer reader.
-    async fn answer(
-        &mut self,
-        ask: SessionAsk,
-        reply: Reply,
-        sender: &mpsc::Sender<Bytes>,
-    ) -> bool {
-        let (answer, left) = match ask {
-            SessionAsk::Join { turn_id } => {
-                let answer = self.session.join(turn_id, self.at());
-                if self.reading.address(turn_id).is_none() {
-                    self.reading.recheck();
-                }
-                self.input(Input::Tick);
-                (answer, false)
-            }
-            SessionAsk::Claim { reader } => {
-                if !self.yields_to(&reader) {
-                    return false;
-                }
-                let delivered = self.outbox.abandon();
-                if let Some(text) =
-                    self.session.hand_over().and_then(|frame| outbox::text(Form::Queue, &frame))
-                {
-                    let _ = sender.try_send(Bytes::from(text));
-                }
-                (SessionAnswer::Released { delivered }, true)
-            }
-        };
-        if let Err(error) = reply.send(&answer).await {
-            tracing::warn!(%error, "Can't answer for a session: {error}");
-        }
-        if left {
-            self.send_on().await;
-        }
-        left
-    }
-
-    /// A join that asked this stream as it gave way asks again, and then the newer one.
-    async fn send_on(&mut self) {
-        let Some(owner) = &mut self.owner else { return };
-        let again = SessionAnswer::Closed { wait_ms: SEND_ON_WITHIN.as_millis() as u64 };
-        while let Ok((ask, reply)) = tokio::time::timeout(SEND_ON_WITHIN, owner.next()).await {
-            if matches!(ask, SessionAsk::Join { .. }) {
-                let _ = reply.send(&again).await;
-            }
-        }
-    }
-
-    fn yields_to(&self, reader: &str) -> bool {
-        match reader.strip_prefix(AGAIN) {
-            Some(reader) => reader > self.reader_id.to_string().as_str(),
-            None => true,
-        }
     }
 
     /// A gateway that died between `queued` and its job leaves a turn that nobody will ever run.
@@ -365,74 +325,8 @@ impl Stream {
         }
     }
 
-    /// Answers for the closed stream until a newer one takes over.
-    ///
-    /// Stock clients hang up as they read `close_stream`. So the body stays open for a moment, and their
-    /// hanging up proves that a join may be answered: they will open a new stream for it.
-    async fn linger(&mut self, sender: mpsc::Sender<Bytes>) {
-        let shutdown = self.app.shutdown.token();
-        let closed = Instant::now();
-        let mut until = closed + limits::CLOSE_LINGER;
-        let mut body = Some(sender);
-        let mut stopping = false;
-        loop {
-            tokio::select! {
-                (ask, reply) = next_ask(&mut self.owner) => {
-                    if self.answer_closed(ask, reply).await {
-                        return;
-                    }
-                }
-                () = hung_up(body.as_ref()) => {
-                    self.session.close_seen();
-                    body = None;
-                }
-                () = tokio::time::sleep_until(closed + HANG_UP_WITHIN), if body.is_some() => {
-                    let at = self.at();
-                    self.session.body_ended(at);
-                    body = None;
-                }
-                () = tokio::time::sleep_until(until) => return,
-                () = shutdown.cancelled(), if !stopping => {
-                    stopping = true;
-                    until = until.min(closed + limits::CLOSE_SETTLE);
-                }
-            }
-        }
-    }
-
-    /// True when a newer stream has taken over.
-    async fn answer_closed(&mut self, ask: SessionAsk, reply: Reply) -> bool {
-        let (answer, left) = match ask {
-            SessionAsk::Join { turn_id } => (self.session.join(turn_id, self.at()), false),
-            SessionAsk::Claim { reader } if self.yields_to(&reader) => {
-                (SessionAnswer::Released { delivered: Vec::new() }, true)
-            }
-            SessionAsk::Claim { .. } => return false,
-        };
-        if let Err(error) = reply.send(&answer).await {
-            tracing::warn!(%error, "Can't answer for a closed session: {error}");
-        }
-        if left {
-            self.send_on().await;
-        }
-        left
-    }
-
     fn at(&self) -> Duration {
         self.opened.elapsed()
-    }
-}
-
-async fn claim(app: &App, request: &Request, reader_id: Uuid) -> Vec<Delivered> {
-    if request.only.is_some() {
-        return Vec::new();
-    }
-    let ask = SessionAsk::Claim { reader: reader_id.to_string() };
-    match control::ask_session(&app.bus, &request.session, &ask).await {
-        Asked::Answer(SessionAnswer::Released { delivered }) => delivered,
-        Asked::Answer(SessionAnswer::Open | SessionAnswer::Closed { .. })
-        | Asked::NoOwner
-        | Asked::Timeout => Vec::new(),
     }
 }
 
@@ -440,7 +334,7 @@ async fn claim(app: &App, request: &Request, reader_id: Uuid) -> Vec<Delivered> 
 async fn own_and_read(
     app: &App,
     request: &Request,
-) -> Result<(Option<SessionOwner>, Reading, Vec<TurnBacklog>), shared::bus::Error> {
+) -> Result<(Option<SessionOwner>, Reading, Vec<TurnId>), shared::bus::Error> {
     let owner = match request.only {
         None => Some(SessionOwner::subscribe(&app.bus, &request.session).await?),
         Some(_) => None,
@@ -449,11 +343,25 @@ async fn own_and_read(
     Ok((owner, reading, backlog))
 }
 
-async fn hung_up(body: Option<&mpsc::Sender<Bytes>>) {
-    match body {
-        Some(body) => body.closed().await,
-        None => std::future::pending().await,
+/// What the client was told must be true: the turn is not begun later. Does nothing if it has been begun.
+async fn refuse(app: Arc<App>, turn: TurnId, locale: Locale) {
+    for _ in 0..REFUSE_TRIES {
+        match events::first(&app.bus, &subject::events_of_turn(turn)).await {
+            Ok(Some(first)) => {
+                let code = ErrorCode::Unavailable;
+                return dispatch::give_up(&app.bus, &first.address, code, locale).await;
+            }
+            Ok(None) => return,
+            Err(_) => tokio::time::sleep(REFUSE_PAUSE).await,
+        }
     }
+}
+
+async fn next_event(reading: &mut Reading, is_full: bool) -> Next {
+    if is_full {
+        match reading.skim().await {}
+    }
+    reading.next().await
 }
 
 async fn next_ask(owner: &mut Option<SessionOwner>) -> (SessionAsk, Reply) {

@@ -127,6 +127,7 @@ async fn submit(stand: &Stand, job: &Job) -> u64 {
         conversation_ref: None,
         ahead: 0,
         attach: None,
+        digest: None,
     };
     let envelope = Envelope {
         v: 1,

@@ -1,5 +1,6 @@
 //! Uploads: limits to the byte, names, owners.
 use contract::error_code::ErrorCode;
+use contract::job::Locale;
 use contract::limits::{FILE_BYTES, FILES_PER_MESSAGE};
 use futures_util::stream;
 use gateway::auth::Caller;
@@ -16,21 +17,45 @@ const TOO_LARGE: &str = "File size exceeded maximum allowed size of 10485760 byt
 async fn a_file_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
     let stand = Stand::start().await;
     let limit = usize::try_from(FILE_BYTES).unwrap();
-    let whole = form(&[("files", Some("a.pdf"), &vec![7; limit])]);
+    let pdf = |bytes: usize| [b"%PDF-1.7\n".as_slice(), &vec![7; bytes - 9]].concat();
+    let whole = form(&[("files", Some("a.pdf"), &pdf(limit))]);
     let (status, paths) = upload(&stand, "anna", whole.clone().into()).await;
     assert_eq!(status, 200, "{paths}");
     let (status, content) = download(&stand, "anna", paths[0].as_str().unwrap()).await;
     assert_eq!((status, content.len()), (200, limit));
     assert_eq!(upload(&stand, "anna", chunked(whole)).await.0, 200);
 
-    let large = form(&[("files", Some("a.pdf"), &vec![7; limit + 1])]);
+    let large = form(&[("files", Some("a.pdf"), &pdf(limit + 1))]);
     assert_eq!(upload(&stand, "anna", large.clone().into()).await, (413, json!(TOO_LARGE)));
     assert_eq!(upload(&stand, "anna", chunked(large)).await, (413, json!(TOO_LARGE)));
     // The limit is per file.
-    let half = vec![7; limit / 2 + 1];
+    let half = pdf(limit / 2 + 1);
     let two = form(&[("files", Some("a.pdf"), &half), ("files", Some("b.pdf"), &half)]);
     let (status, paths) = upload(&stand, "anna", two.into()).await;
     assert_eq!((status, paths.as_array().unwrap().len()), (200, 2));
+}
+
+#[tokio::test]
+async fn content_must_be_what_the_name_says_and_no_program() {
+    let stand = Stand::start().await;
+    for (name, content, expected) in [
+        ("report.pdf", b"MZ\x90\x00\x03".as_slice(), "a program"),
+        ("setup.exe", b"MZ\x90\x00\x03", "a program"),
+        ("run", b"#!/bin/sh\nrm -rf /\n", "a script"),
+        ("table.xlsx", b"\x89PNG\r\n\x1a\n", "content is PNG"),
+        ("photo.png", b"%PDF-1.7\n", "content is PDF"),
+        ("page.csv", b"<!doctype html><script>alert(1)</script>", "a web page"),
+        ("empty.csv", b"", "is empty"),
+    ] {
+        let body = form(&[("files", Some(name), content)]);
+        let (status, answer) = upload(&stand, "anna", body.into()).await;
+        assert_eq!((status, answer["code"].as_str()), (415, Some("FILE_TYPE")), "{name}: {answer}");
+        let detail = answer["detail"].as_str().unwrap();
+        assert!(detail.contains(expected) && detail.contains("PDF, XLSX"), "{name}: {detail}");
+    }
+    // What nobody reads is kept for its owner; the worker says that it can't be read.
+    let other = form(&[("files", Some("notes.txt"), b"hello"), ("files", Some("x.bin"), &[0; 64])]);
+    assert_eq!(upload(&stand, "anna", other.into()).await.0, 200);
 }
 
 #[tokio::test]
@@ -38,7 +63,7 @@ async fn names_come_back_safe_and_in_order() {
     let stand = Stand::start().await;
     let body = form(&[
         ("other", None, b"ignored"),
-        ("files", Some("Отчёт за май.xlsx"), b"one"),
+        ("files", Some("Отчёт за май.xlsx"), b"PK\x03\x04one"),
         ("files", Some("../../etc/passwd"), b"two"),
         ("files", Some("blob"), b""),
     ]);
@@ -105,15 +130,17 @@ async fn a_message_may_name_its_users_uploads_only() {
     let (anna, boris) = (stand.caller("anna"), stand.caller("boris"));
     let data = json!({ "path": path, "orig_name": "/home/anna/Отчёт.csv", "meta": { "_type": "gradio.FileData" } });
 
-    let found = resolve_files(&stand.app, &anna, std::slice::from_ref(&data)).await.unwrap();
+    let found =
+        resolve_files(&stand.app, &anna, std::slice::from_ref(&data), Locale::En).await.unwrap();
     let seen =
         (found[0].blob.as_str(), found[0].name.as_str(), found[0].mime.as_str(), found[0].size);
-    assert_eq!(seen, (path, "Отчёт.csv", "text/plain", 3));
-    let plain = resolve_files(&stand.app, &anna, &[json!({ "path": path })]).await.unwrap();
+    assert_eq!(seen, (path, "Отчёт.csv", "text/csv", 3));
+    let plain =
+        resolve_files(&stand.app, &anna, &[json!({ "path": path })], Locale::En).await.unwrap();
     assert_eq!(plain[0].name, "report.csv");
 
     let refusal = async |caller: &Caller, files: &[Value]| {
-        resolve_files(&stand.app, caller, files).await.unwrap_err()
+        resolve_files(&stand.app, caller, files, Locale::En).await.unwrap_err().code
     };
     assert_eq!(refusal(&boris, std::slice::from_ref(&data)).await, ErrorCode::NotFound);
     assert_eq!(refusal(&anna, &[json!({})]).await, ErrorCode::FileUnreadable);
@@ -124,8 +151,14 @@ async fn a_message_may_name_its_users_uploads_only() {
     assert_eq!(refusal(&anna, &[json!({ "path": "/etc/passwd" })]).await, ErrorCode::NotFound);
     let many = vec![data; FILES_PER_MESSAGE + 1];
     assert_eq!(refusal(&anna, &many).await, ErrorCode::BadRequest);
+    let refused = resolve_files(&stand.app, &anna, &many, Locale::Ru).await.unwrap_err();
+    assert_eq!(refused.detail, "В сообщении может быть не больше 5 файлов.");
+    let gone = [json!("0123456789abcdef0123456789abcdef/a.csv")];
+    let gone = resolve_files(&stand.app, &anna, &gone, Locale::En).await.unwrap_err();
+    assert_eq!(gone.code, ErrorCode::NotFound);
+    assert!(gone.detail.contains("kept for a day"), "{}", gone.detail);
     assert_eq!(
-        resolve_files(&stand.app, &anna, &many[1..]).await.unwrap().len(),
+        resolve_files(&stand.app, &anna, &many[1..], Locale::En).await.unwrap().len(),
         FILES_PER_MESSAGE
     );
 }

@@ -121,5 +121,5 @@ async fn shutdown_ends_the_server() {
     assert_eq!(stand.get("anna", "/healthz/live").await.0, 200);
     stand.app.shutdown.trigger();
     let ended = tokio::time::timeout(Duration::from_secs(10), stand.serving).await;
-    ended.unwrap().unwrap().unwrap();
+    ended.unwrap().unwrap();
 }

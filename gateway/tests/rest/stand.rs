@@ -26,7 +26,7 @@ pub struct Stand {
     pub app: Arc<App>,
     pub base: String,
     pub http: Client,
-    pub serving: JoinHandle<anyhow::Result<()>>,
+    pub serving: JoinHandle<()>,
     _servers: (Nats, Server),
 }
 

@@ -2,11 +2,14 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use futures_util::stream::{self, FuturesUnordered};
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::*;
+use crate::load::Limits;
 
 const FULL: &str =
     r#"{"detail":"The service is full. Try again in a moment.","code":"QUEUE_FULL"}"#;
@@ -35,6 +38,24 @@ async fn a_panic_is_an_answer_too() {
     assert_eq!(ask(&app(1), "/broken").await, (500, BROKEN.to_owned()));
 }
 
+#[tokio::test]
+async fn bodies_at_work_have_so_much_room_together() {
+    let app = app_within(100, Duration::from_secs(60));
+    let slow = |_| {
+        let chunk = stream::iter([Ok::<_, io::Error>(Bytes::from(vec![b' '; 1024 * 1024]))]);
+        let body = Body::from_stream(chunk.chain(stream::pending()));
+        app.clone().oneshot(Request::post("/read").body(body).unwrap())
+    };
+    // 64 of them fit, and wait for the rest of their bodies.
+    let answers: FuturesUnordered<_> = (0..70).map(slow).collect();
+    let refused: Vec<_> =
+        answers.take(6).map(|answer| answer.unwrap().status().as_u16()).collect().await;
+    assert_eq!(refused, [503; 6]);
+    let body = Body::from(vec![b' '; 1024 * 1024]);
+    let answer = app.oneshot(Request::post("/read").body(body).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
 #[test]
 fn only_a_plain_request_id_is_taken_over() {
     let plain = |id: &str| is_plain(&HeaderValue::from_str(id).unwrap());
@@ -45,9 +66,15 @@ fn only_a_plain_request_id_is_taken_over() {
 }
 
 fn app(requests: usize) -> Router {
-    let bounds = Bounds::new(requests, Duration::from_millis(20));
+    app_within(requests, Duration::from_millis(20))
+}
+
+fn app_within(requests: usize, within: Duration) -> Router {
+    let limits = Limits { streams: 1, streams_per_user: 1, jobs_per_user: 1 };
+    let bounds = Bounds::new(requests, within, Load::new(limits));
     Router::new()
         .route("/slow", get(std::future::pending::<()>))
+        .route("/read", post(async |body: Bytes| body.len().to_string()))
         .route(
             "/broken",
             get(|| async {

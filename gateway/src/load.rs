@@ -1,0 +1,206 @@
+//! How much this gateway takes on at once. What it counts is its own only, and gone with the process.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use contract::error_code::ErrorCode;
+use contract::ids::{ConversationId, TurnId, UserId};
+use futures_util::future::join_all;
+use shared::bus::{Bus, jobs};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Streams that only tell their clients that there are too many.
+const REFUSING_STREAMS: usize = 256;
+/// Bodies being read, and messages on their way to the queue, in KiB.
+const MEMORY_KIB: usize = 64 * 1024;
+/// How often it is looked up whether a user's jobs are done, while they have too many.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const USERS_REMEMBERED: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub streams: usize,
+    pub streams_per_user: usize,
+    pub jobs_per_user: usize,
+}
+
+pub struct Load {
+    limits: Limits,
+    streams: Arc<Semaphore>,
+    refusing: Arc<Semaphore>,
+    heartbeats: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+    streaming: Counts,
+    jobs: Mutex<HashMap<UserId, UserJobs>>,
+}
+
+type Counts = Arc<Mutex<HashMap<UserId, usize>>>;
+
+/// The place of one open stream.
+pub struct StreamSlot {
+    _all: OwnedSemaphorePermit,
+    /// Who is counted.
+    user: Option<(UserId, Counts)>,
+}
+
+/// What became of a stream's request for a place.
+pub enum Place {
+    Open(StreamSlot),
+    /// Open it, and tell each of its submissions this.
+    Refuse(ErrorCode, StreamSlot),
+    /// Not even that.
+    Away(ErrorCode),
+}
+
+/// The jobs of a user that may still be on the queue.
+#[derive(Default)]
+struct UserJobs {
+    jobs: Vec<(TurnId, Option<ConversationId>)>,
+    looked: Option<Instant>,
+}
+
+/// The place of one job; without [`Self::published`] it is free again in the end.
+pub struct JobPlace {
+    app: Arc<Load>,
+    user: UserId,
+    turn: TurnId,
+    kept: bool,
+}
+
+impl Load {
+    pub fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            refusing: Arc::new(Semaphore::new(REFUSING_STREAMS)),
+            heartbeats: Arc::new(Semaphore::new(limits.streams)),
+            memory: Arc::new(Semaphore::new(MEMORY_KIB)),
+            streaming: Counts::default(),
+            jobs: Mutex::default(),
+        })
+    }
+
+    /// Room for so many bytes; `None` when there is none.
+    pub fn memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).ok()?;
+        Arc::clone(&self.memory).try_acquire_many_owned(kib).ok()
+    }
+
+    pub fn open_streams(&self) -> usize {
+        self.limits.streams.saturating_sub(self.streams.available_permits())
+    }
+
+    /// Anybody may have a heartbeat; they take no place from the streams.
+    pub fn heartbeat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.heartbeats).try_acquire_owned().ok()
+    }
+
+    pub fn stream(&self, user: &UserId) -> Place {
+        let refuse = |code: ErrorCode| match Arc::clone(&self.refusing).try_acquire_owned() {
+            Ok(permit) => Place::Refuse(code, StreamSlot { _all: permit, user: None }),
+            Err(_) => Place::Away(code),
+        };
+        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
+            return refuse(ErrorCode::QueueFull);
+        };
+        let mut counts = self.streaming.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(user.clone()).or_default();
+        if *count >= self.limits.streams_per_user {
+            return refuse(ErrorCode::UserBusy);
+        }
+        *count += 1;
+        let user = Some((user.clone(), Arc::clone(&self.streaming)));
+        Place::Open(StreamSlot { _all: permit, user })
+    }
+
+    /// A place for one more job of the user's. Jobs that are done are noticed when there is none.
+    pub async fn job(
+        self: &Arc<Self>,
+        bus: &Bus,
+        user: &UserId,
+        turn: TurnId,
+    ) -> Result<JobPlace, ErrorCode> {
+        if let Some(doubtful) = self.reserve(user, turn) {
+            let still_there = async |(turn, conversation): (TurnId, ConversationId)| {
+                let active = jobs::active(bus, conversation).await;
+                matches!(active, Ok(Some(job)) if job.turn_id == turn).then_some(turn)
+            };
+            let there = join_all(doubtful.iter().copied().map(still_there)).await;
+            let there: Vec<TurnId> = there.into_iter().flatten().collect();
+            let gone = |turn: TurnId| {
+                doubtful.iter().any(|(known, _)| *known == turn) && !there.contains(&turn)
+            };
+            let mut users = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            let jobs = users.entry(user.clone()).or_default();
+            jobs.jobs.retain(|(turn, _)| !gone(*turn));
+            if jobs.jobs.len() >= self.limits.jobs_per_user {
+                return Err(ErrorCode::UserBusy);
+            }
+            jobs.jobs.push((turn, None));
+        }
+        Ok(JobPlace { app: Arc::clone(self), user: user.clone(), turn, kept: false })
+    }
+
+    /// Takes a place, or names the published jobs that may be done.
+    fn reserve(&self, user: &UserId, turn: TurnId) -> Option<Vec<(TurnId, ConversationId)>> {
+        let mut users = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.len() >= USERS_REMEMBERED && !users.contains_key(user) {
+            users.retain(|_, jobs| jobs.jobs.iter().any(|(_, published)| published.is_none()));
+        }
+        let jobs = users.entry(user.clone()).or_default();
+        if jobs.jobs.len() < self.limits.jobs_per_user {
+            jobs.jobs.push((turn, None));
+            return None;
+        }
+        if jobs.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return Some(Vec::new());
+        }
+        jobs.looked = Some(Instant::now());
+        let published =
+            jobs.jobs.iter().filter_map(|(turn, conversation)| Some((*turn, (*conversation)?)));
+        Some(published.collect())
+    }
+}
+
+impl JobPlace {
+    /// The job is on the queue: its place is free when it is done.
+    pub fn published(mut self, conversation: ConversationId) {
+        self.kept = true;
+        let mut users = self.app.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = users.get_mut(&self.user) else { return };
+        if let Some(job) = jobs.jobs.iter_mut().find(|(turn, _)| *turn == self.turn) {
+            job.1 = Some(conversation);
+        }
+    }
+}
+
+impl Drop for JobPlace {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let mut users = self.app.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = users.get_mut(&self.user) else { return };
+        jobs.jobs.retain(|(turn, _)| *turn != self.turn);
+        if jobs.jobs.is_empty() {
+            users.remove(&self.user);
+        }
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let Some((user, counts)) = &self.user else { return };
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(user) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
