@@ -3,14 +3,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use documents::parent::Reader;
 use shared::bus::{Bus, connect};
 use shared::runtime::seal::Sealer;
 use shared::runtime::shutdown::Shutdown;
 use shared::store::pool::{self, HotPool};
 
+use crate::attachments;
 use crate::backend::{Backend, BackendConfig};
 use crate::config::Config;
+use crate::doubt::Doubt;
 use crate::llm::{Llm, LlmConfig};
+use crate::operator::Occupancy;
 use crate::tools::Registry;
 
 /// A caller waits so long for a database connection.
@@ -23,11 +27,14 @@ pub struct Parts {
     pub config: Config,
     pub bus: Bus,
     pub pool: HotPool,
+    pub doubt: Doubt,
     pub sealer: Sealer,
     pub llm: Llm,
     pub backend: Backend,
     pub tools: Registry,
+    pub reader: Reader,
     pub shutdown: Shutdown,
+    pub occupancy: Occupancy,
 }
 
 impl std::ops::Deref for App {
@@ -39,11 +46,13 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub async fn connect(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
+    pub async fn connect(
+        config: Config,
+        tools: Registry,
+        shutdown: Shutdown,
+    ) -> anyhow::Result<Self> {
         let sealer = Sealer::from_keys(&config.seal_key, &config.seal_keys_previous)
             .context("reading SEAL_KEY")?;
-        let tools = Registry::new(&config.confirm_tools, &config.idempotent_tools)
-            .context("building the tool registry")?;
         let backend = Backend::new(BackendConfig::from(&config.backend))
             .context("reading the backend's configuration")?;
         let llm = Llm::new(LlmConfig::from(&config.model))
@@ -59,12 +68,27 @@ impl App {
             urls: config.nats_urls.clone(),
             name: format!("worker/{}", config.name),
             inbox_prefix: "_INBOX_wk".to_owned(),
+            nkey_seed: config.nats_nkey.clone(),
             credentials_file: config.nats_credentials.clone(),
             ca_file: config.nats_ca.clone(),
             ..connect::Config::default()
         })
         .await
         .context("connecting to NATS")?;
-        Ok(Self(Arc::new(Parts { config, bus, pool, sealer, llm, backend, tools, shutdown })))
+        let reader = Reader::of_this_program(attachments::SUBCOMMAND, config.documents.readers);
+        let (doubt, occupancy) = (Doubt::default(), Occupancy::default());
+        Ok(Self(Arc::new(Parts {
+            config,
+            bus,
+            pool,
+            doubt,
+            sealer,
+            llm,
+            backend,
+            tools,
+            reader,
+            shutdown,
+            occupancy,
+        })))
     }
 }

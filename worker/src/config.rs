@@ -16,7 +16,8 @@ pub struct Config {
     pub health_listen: Option<String>,
     /// `NATS_URL` (nats://127.0.0.1:4222): servers, separated by commas.
     pub nats_urls: Vec<String>,
-    /// `NATS_CREDS`: credentials file. `NATS_CA`: CA file.
+    /// `NATS_NKEY`: seed of a key. `NATS_CREDS`: credentials file. `NATS_CA`: CA file.
+    pub nats_nkey: Option<SecretString>,
     pub nats_credentials: Option<PathBuf>,
     pub nats_ca: Option<PathBuf>,
     /// `NATS_REPLICAS` (1): as given to the migration step; compared at start.
@@ -30,6 +31,7 @@ pub struct Config {
     pub timing: Timing,
     pub backend: Backend,
     pub model: Model,
+    pub documents: Documents,
     /// `HISTORY_TOKENS` (4000): history given to the model, in tokens.
     pub history_tokens: usize,
     /// `CONFIRM_TOOLS`: tools that need a confirmation besides the three fixed ones, separated by commas.
@@ -90,8 +92,20 @@ pub struct Model {
     pub total_timeout: Duration,
     /// `LLM_MAX_TOKENS`: cap of one answer; the server's own when not set.
     pub max_tokens: Option<u32>,
+    /// `LLM_IMAGES` (false): the model takes images.
+    pub images: bool,
     /// `LLM_STREAM_OPTIONS` (true): ask for token usage; some servers refuse the field.
     pub stream_options: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Documents {
+    /// `DOCUMENT_READERS` (2): child processes that read uploads at a time.
+    pub readers: usize,
+    /// `DOCUMENT_BYTES` (60000): text of one file in the model's context.
+    pub file_bytes: usize,
+    /// `DOCUMENTS_BYTES` (100000): text of all files in the model's context.
+    pub message_bytes: usize,
 }
 
 impl Config {
@@ -104,11 +118,12 @@ impl Config {
             slots: env.number("WORKER_SLOTS", 8),
             health_listen: env.optional("WORKER_HEALTH_LISTEN"),
             nats_urls: nats_urls(&env),
+            nats_nkey: env.optional_secret("NATS_NKEY"),
             nats_credentials: env.optional("NATS_CREDS").map(PathBuf::from),
             nats_ca: env.optional("NATS_CA").map(PathBuf::from),
             nats_replicas: env.number("NATS_REPLICAS", 1),
             database_url: env.secret("DATABASE_URL"),
-            database_pool: env.number("DATABASE_POOL", 16),
+            database_pool: env.number("DATABASE_POOL", limits::WORKER_CONNECTIONS),
             seal_key: env.secret("SEAL_KEY"),
             seal_keys_previous: env
                 .list("SEAL_KEYS_PREVIOUS")
@@ -133,7 +148,13 @@ impl Config {
                 idle_timeout: env.seconds("LLM_IDLE_TIMEOUT_S", Duration::from_secs(60)),
                 total_timeout: env.seconds("LLM_TOTAL_TIMEOUT_S", Duration::from_secs(600)),
                 max_tokens: env.optional("LLM_MAX_TOKENS").map(|_| env.number("LLM_MAX_TOKENS", 0)),
+                images: env.switch("LLM_IMAGES", false),
                 stream_options: env.switch("LLM_STREAM_OPTIONS", true),
+            },
+            documents: Documents {
+                readers: env.number("DOCUMENT_READERS", 2),
+                file_bytes: env.number("DOCUMENT_BYTES", 60_000),
+                message_bytes: env.number("DOCUMENTS_BYTES", 100_000),
             },
             history_tokens: env.number("HISTORY_TOKENS", limits::HISTORY_TOKENS),
             confirm_tools: env.list("CONFIRM_TOOLS"),
@@ -148,9 +169,15 @@ impl Config {
         if self.slots == 0 {
             env.report("WORKER_SLOTS", "must be at least 1");
         }
+        if self.documents.readers == 0 {
+            env.report("DOCUMENT_READERS", "must be at least 1");
+        }
         let timing = &self.timing;
         if timing.heartbeat * 2 > timing.ack_wait || timing.heartbeat * 2 > timing.lease {
             env.report("HEARTBEAT_MS", "must be at most half of ACK_WAIT_MS and of LEASE_MS");
+        }
+        if timing.lease > timing.ack_wait {
+            env.report("LEASE_MS", "must be at most ACK_WAIT_MS");
         }
     }
 }
@@ -159,9 +186,9 @@ impl Timing {
     fn load(env: &Env) -> Self {
         Self {
             ack_wait: env.millis("ACK_WAIT_MS", Duration::from_secs(15)),
-            heartbeat: env.millis("HEARTBEAT_MS", Duration::from_secs(4)),
-            lease: env.millis("LEASE_MS", Duration::from_secs(15)),
-            drain: env.seconds("DRAIN_S", Duration::from_secs(25)),
+            heartbeat: env.millis("HEARTBEAT_MS", limits::HEARTBEAT),
+            lease: env.millis("LEASE_MS", limits::LEASE),
+            drain: env.seconds("DRAIN_S", limits::DRAIN),
             confirmation_ttl: env.seconds("CONFIRMATION_TTL_S", limits::CONFIRMATION_TTL),
             coalesce: env.millis("TOKEN_COALESCE_MS", Duration::from_millis(25)),
             progress_after: env.millis("TOOL_PROGRESS_AFTER_MS", limits::TOOL_PROGRESS_AFTER),

@@ -10,7 +10,9 @@ use tracing::{error, warn};
 use crate::app::App;
 use crate::job::{self, Outcome};
 
-const PULL_EXPIRES: Duration = Duration::from_secs(30);
+/// Short: the server knows no other end of a request, and one that stands may bring a job to a worker that has
+/// stopped, or lies frozen.
+const PULL_EXPIRES: Duration = Duration::from_secs(1);
 const PULL_PAUSE: Duration = Duration::from_millis(250);
 
 /// Pulls until shutdown begins. Running jobs go on; `hand_over` makes them give their jobs back.
@@ -24,43 +26,51 @@ pub async fn run(app: App, hand_over: CancellationToken) {
             () = stop.cancelled() => break,
         };
         let Ok(permit) = permit else { break };
-        let Some(delivery) = pull(&mut puller, &stop).await else { break };
+        let Some(delivery) = next(&app, &mut puller, &stop).await else { break };
         let job_app = app.clone();
         let hand_over = hand_over.clone();
+        let occupied = app.occupancy.enter();
         app.shutdown.spawn("job", async move {
-            let _permit = permit;
+            let _taken = (permit, occupied);
             settle(job_app, delivery, hand_over).await;
         });
     }
-    give_back(puller).await;
+    withdraw(&mut puller).await;
 }
 
-/// A job that was on its way as the pull was withdrawn.
-async fn give_back(puller: Puller) {
-    if let Some(delivery) = puller.stop().await
-        && let Err(error) = delivery.ack.nak(Duration::ZERO).await
-    {
-        warn!(
-            error = format!("{error:#}"),
-            "A job could not be given back; it returns after its ack wait"
-        );
-    }
-}
-
-async fn pull(puller: &mut Puller, stop: &CancellationToken) -> Option<Delivery> {
+/// The next job; none when the worker stops. Takes none while the database is in doubt.
+async fn next(app: &App, puller: &mut Puller, stop: &CancellationToken) -> Option<Delivery> {
     loop {
         let pulled = tokio::select! {
-            pulled = puller.pull(PULL_EXPIRES) => pulled,
+            biased;
             () = stop.cancelled() => return None,
+            () = app.doubt.raised() => {
+                withdraw(puller).await;
+                stop.run_until_cancelled(app.doubt.settled(&app.pool)).await?;
+                continue;
+            }
+            pulled = puller.pull(PULL_EXPIRES) => pulled,
         };
         match pulled {
             Ok(Some(delivery)) => return Some(delivery),
             Ok(None) => {}
             Err(error) => {
                 warn!(error = format!("{error:#}"), "Pulling a job failed");
-                tokio::time::sleep(PULL_PAUSE).await;
+                stop.run_until_cancelled(tokio::time::sleep(PULL_PAUSE)).await?;
             }
         }
+    }
+}
+
+/// No job comes behind this; one that still came is another worker's.
+async fn withdraw(puller: &mut Puller) {
+    if let Some(delivery) = puller.withdraw().await
+        && let Err(error) = delivery.ack.nak(Duration::ZERO).await
+    {
+        warn!(
+            error = format!("{error:#}"),
+            "A job could not be given back; it returns after its ack wait"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the model is told at the start of a turn: the rules, a window of history, a summary of what fell out of it.
 use std::time::Duration;
 
+use agent::documents::{self, Budget};
 use agent::history::{self, TurnHistory, Window};
 use agent::message::Message;
 use agent::prompt::{self, SystemPrompt};
@@ -8,12 +9,15 @@ use agent::run::Begin;
 use agent::toolbox;
 use contract::job::{Job, Locale};
 use shared::runtime::clock;
+use shared::store::CommitError;
 use shared::store::conversations;
 use shared::store::messages::Role;
 use shared::store::turns::{HistoryRow, Started};
 use tracing::warn;
+use uuid::Uuid;
 
 use crate::app::App;
+use crate::attachments::Files;
 use crate::llm::tokens;
 
 /// A summary that takes longer is done without: old turns are dropped.
@@ -24,25 +28,48 @@ const KEPT_PER_CENT: usize = 60;
 /// A user's own message may have so many tokens; more is cut.
 const USER_TOKENS: usize = 32_000;
 
-/// Everything the run starts from, and whether the user's message had to be cut.
-pub async fn gather(app: &App, job: &Job, started: &Started) -> (Begin, bool) {
+/// Everything the run starts from.
+pub struct Gathered {
+    pub begin: Begin,
+    /// The user's message had to be cut.
+    pub user_cut: bool,
+    /// Places of the files that had to be.
+    pub files_cut: Vec<usize>,
+}
+
+pub async fn gather(
+    app: &App,
+    job: &Job,
+    started: &Started,
+    files: &Files,
+) -> Result<Gathered, CommitError> {
     let locale = job.locale.of_text(&job.text);
     let turns = turn_histories(&started.history);
     let summary = started.summary.as_ref().map(|summary| summary.text.clone());
-    let (window, summary) = fit(app, job, started, &turns, summary).await;
+    let (window, summary) = fit(app, job, started, &turns, summary).await?;
     let previous = tools_used(&turns);
     let names: Vec<String> = app.tools.specs().iter().map(|spec| spec.name.clone()).collect();
-    let (user, cut) = cut_user(&job.text);
+    let (user, user_cut) = cut_user(&job.text);
+    let tools = toolbox::tools_for(&user, &previous, &names);
+    let takes_pictures = app.config.model.images;
+    let budget = Budget {
+        file: app.config.documents.file_bytes,
+        message: app.config.documents.message_bytes,
+    };
+    // Nobody can have written it into a file.
+    let key = Uuid::new_v4().simple().to_string();
+    let quoted = documents::quote(&key, &files.documents(locale, takes_pictures), budget, &user);
     let begin = Begin {
         origin: job.turn_id.to_string(),
         locale,
         system: system(locale),
         history: history::with_summary(summary.as_deref(), window.kept),
-        tools: toolbox::tools_for(&user, &previous, &names),
-        user,
+        tools,
+        user: quoted.text,
+        images: if takes_pictures { files.pictures() } else { Vec::new() },
         text_prefix: String::new(),
     };
-    (begin, cut)
+    Ok(Gathered { begin, user_cut, files_cut: quoted.cut })
 }
 
 fn system(locale: Locale) -> String {
@@ -57,11 +84,11 @@ async fn fit(
     started: &Started,
     turns: &[TurnHistory],
     summary: Option<String>,
-) -> (Window, Option<String>) {
+) -> Result<(Window, Option<String>), CommitError> {
     let budget = app.config.history_tokens;
     let window = history::window(turns, budget, &tokens::count);
     if window.whole_turns_dropped == 0 {
-        return (window, summary);
+        return Ok((window, summary));
     }
     let smaller = history::window(turns, budget * KEPT_PER_CENT / 100, &tokens::count);
     let covered = smaller.whole_turns_dropped;
@@ -73,14 +100,14 @@ async fn fit(
         tokio::time::timeout(SUMMARY_TIMEOUT, app.llm.complete(&request, SUMMARY_TOKENS)).await;
     let text = match made {
         Ok(Ok(text)) if !text.trim().is_empty() => text,
-        Ok(Ok(_)) => return (window, summary),
+        Ok(Ok(_)) => return Ok((window, summary)),
         Ok(Err(error)) => {
             warn!(error = ?error, "Summarising failed; the oldest turns are left out");
-            return (window, summary);
+            return Ok((window, summary));
         }
         Err(_) => {
             warn!("Summarising took too long; the oldest turns are left out");
-            return (window, summary);
+            return Ok((window, summary));
         }
     };
     let upto = last_row_of_turn(&started.history, covered);
@@ -88,11 +115,15 @@ async fn fit(
         let saved =
             conversations::save_summary(&app.pool, job.conversation_id, started.epoch, &text, upto)
                 .await;
-        if let Err(error) = saved {
-            warn!(error = format!("{error:?}"), "Storing a summary failed");
+        match saved {
+            Ok(()) => {}
+            Err(fenced @ CommitError::Fenced) => return Err(fenced),
+            Err(CommitError::Store(error)) => {
+                warn!(error = format!("{error:?}"), "Storing a summary failed");
+            }
         }
     }
-    (smaller, Some(text))
+    Ok((smaller, Some(text)))
 }
 
 /// A user's row starts a turn; an answer without one (after a decision) belongs to the turn that had paused.
@@ -111,7 +142,8 @@ fn turn_histories(rows: &[HistoryRow]) -> Vec<TurnHistory> {
 
 fn messages(row: &HistoryRow) -> Vec<Message> {
     if row.role == Role::User {
-        return vec![Message::User { content: row.content.clone() }];
+        let names: Vec<&str> = row.files.iter().map(|file| file.name.as_str()).collect();
+        return vec![Message::user(documents::attached(&row.content, &names))];
     }
     let parts =
         row.parts.clone().and_then(|parts| serde_json::from_value::<Vec<Message>>(parts).ok());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agent::effect::{Effect, End, ModelRequest, Pause, PlannedCall};
 use agent::input::{Input, ToolOutcome};
+use agent::message::Message;
 use agent::run::Run;
 use agent::tool::SideEffect;
 use contract::event::Event;
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use shared::bus::control::CancelWatch;
 use shared::runtime::trace::Trace;
+use shared::store::attachments;
 use shared::store::audit::AuditRow;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +24,8 @@ use tracing::debug;
 use crate::app::App;
 use crate::driver::emit::Emitter;
 use crate::driver::tool::CallScope;
-use crate::llm::Completion;
+use crate::lease::{Lease, Unproved};
+use crate::llm::Pictures;
 
 pub mod commit;
 pub mod emit;
@@ -34,14 +37,27 @@ pub mod tool;
 pub enum Stop {
     /// Another worker holds the lease: write nothing more.
     Fenced,
+    /// Lease or job can't be proved to be ours any more: stop as if they were not.
+    Unproved,
     /// A store or the bus is down: the job comes back later.
     Unavailable(anyhow::Error),
+    /// The same would happen again: the attempt counts as one that died.
+    Broken(anyhow::Error),
     /// The worker is shutting down: the job goes to another one now.
     HandOver,
 }
 
+impl From<Unproved> for Stop {
+    fn from(_: Unproved) -> Self {
+        Self::Unproved
+    }
+}
+
 /// So long a call that changes something may still report after a cancel.
 const CANCEL_GRACE: Duration = Duration::from_millis(150);
+
+/// So long a call that changes something may still report when the turn leaves this worker.
+pub const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 
 type CallFuture = BoxFuture<'static, (String, Result<ToolOutcome, Stop>)>;
 
@@ -50,6 +66,7 @@ pub struct Turn {
     pub app: App,
     pub job: Job,
     pub epoch: i64,
+    pub lease: Lease,
     pub token: Option<UserToken>,
     pub trace: Trace,
     /// From the job's creation to the worker's start.
@@ -68,9 +85,13 @@ pub struct Driver {
     run: Run,
     emitter: Emitter,
     audit: Vec<AuditRow>,
-    completion: Option<Completion>,
+    completion: Option<model::Running>,
+    /// Those that the messages name, as far as they were asked for.
+    pictures: Pictures,
     calls: FuturesUnordered<CallFuture>,
     open: HashMap<String, OpenCall>,
+    /// When a cancel came.
+    cancelled: Option<Instant>,
     /// Cursor at the start of the current step: where a rewind of its text leads.
     step_cursor: u64,
     finished: bool,
@@ -80,6 +101,12 @@ struct OpenCall {
     call: PlannedCall,
     started: Instant,
     next_progress: Instant,
+}
+
+impl OpenCall {
+    fn changes(&self) -> bool {
+        self.call.side_effect != SideEffect::Read
+    }
 }
 
 enum Happened {
@@ -98,8 +125,10 @@ impl Driver {
             emitter,
             audit,
             completion: None,
+            pictures: Pictures::new(),
             calls: FuturesUnordered::new(),
             open: HashMap::new(),
+            cancelled: None,
             step_cursor,
             finished: false,
         }
@@ -107,6 +136,15 @@ impl Driver {
 
     /// Performs `effects` and all that follows from them, up to the turn's terminal event.
     pub async fn drive(mut self, effects: Vec<Effect>, signals: &mut Signals) -> Result<(), Stop> {
+        let result = self.go_on(effects, signals).await;
+        match &result {
+            Ok(()) | Err(Stop::Fenced | Stop::Unproved) => {}
+            Err(Stop::HandOver | Stop::Unavailable(_) | Stop::Broken(_)) => self.settle().await,
+        }
+        result
+    }
+
+    async fn go_on(&mut self, effects: Vec<Effect>, signals: &mut Signals) -> Result<(), Stop> {
         self.perform_all(effects).await?;
         while !self.finished {
             match self.next(signals).await {
@@ -174,6 +212,7 @@ impl Driver {
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<(), Stop> {
+        self.turn.lease.check()?;
         match effect {
             Effect::Emit(event) => self.emitter.emit(event).await,
             Effect::Checkpoint => self.save().await,
@@ -194,7 +233,24 @@ impl Driver {
     async fn call_model(&mut self, request: &ModelRequest) -> Result<(), Stop> {
         self.emitter.flush().await?;
         self.step_cursor = self.emitter.cursor();
-        self.completion = Some(self.turn.app.llm.stream(request, self.turn.app.tools.specs()));
+        self.load_pictures(request).await?;
+        let turn = &self.turn;
+        self.completion = Some(model::ask(&turn.app, request, &self.pictures, &turn.trace));
+        Ok(())
+    }
+
+    async fn load_pictures(&mut self, request: &ModelRequest) -> Result<(), Stop> {
+        let conversation = self.turn.job.conversation_id;
+        for name in request.messages.iter().flat_map(Message::images) {
+            if self.pictures.contains_key(name) {
+                continue;
+            }
+            let found = attachments::image(&self.turn.app.pool, conversation, name).await;
+            let found = found.map_err(|error| {
+                Stop::Unavailable(anyhow::Error::new(error).context("loading a picture"))
+            })?;
+            self.pictures.extend(found.map(|picture| (name.clone(), picture)));
+        }
         Ok(())
     }
 
@@ -205,7 +261,7 @@ impl Driver {
         self.open.insert(call.id.clone(), OpenCall { call: call.clone(), started, next_progress });
         self.calls.push(Box::pin(async move {
             let id = call.id.clone();
-            (id, tool::perform(scope, call).await)
+            (id, tool::observed(scope, call).await)
         }));
     }
 
@@ -215,6 +271,7 @@ impl Driver {
             conversation: self.turn.job.conversation_id,
             turn: self.turn.job.turn_id,
             epoch: self.turn.epoch,
+            lease: self.turn.lease.clone(),
             origin: self.run.origin().to_owned(),
             token: self.turn.token.clone(),
             trace: self.turn.trace.clone(),
@@ -234,9 +291,9 @@ impl Driver {
     /// and is reported as of unknown outcome after that.
     async fn cancel(&mut self) -> Result<(), Stop> {
         self.completion = None;
-        let changing = |open: &OpenCall| open.call.side_effect != SideEffect::Read;
+        self.cancelled = Some(Instant::now());
         let deadline = Instant::now() + CANCEL_GRACE;
-        while self.open.values().any(changing) {
+        while self.open.values().any(OpenCall::changes) {
             let Ok(Some((id, outcome))) =
                 tokio::time::timeout_at(deadline, self.calls.next()).await
             else {
@@ -246,12 +303,27 @@ impl Driver {
         }
         self.calls.clear();
         let unknown: Vec<String> =
-            self.open.iter().filter(|(_, open)| changing(open)).map(|(id, _)| id.clone()).collect();
+            self.open.iter().filter(|(_, open)| open.changes()).map(|(id, _)| id.clone()).collect();
         for id in unknown {
             self.settle_cancelled(id, ToolOutcome::OutcomeUnknown).await?;
         }
         self.open.clear();
         self.handle(Input::Cancel).await
+    }
+
+    /// The turn leaves this worker. Model and reads are dropped, the next worker asks them again; a call that changes
+    /// something gets the time to put its outcome into the journal, where the next worker finds it.
+    async fn settle(&mut self) {
+        self.completion = None;
+        let deadline = Instant::now() + SETTLE_WITHIN;
+        while self.open.values().any(OpenCall::changes) {
+            let Ok(Some((id, _))) = tokio::time::timeout_at(deadline, self.calls.next()).await
+            else {
+                break;
+            };
+            self.open.remove(&id);
+        }
+        self.calls.clear();
     }
 
     /// Takes a result without starting anything new.

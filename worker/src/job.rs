@@ -1,29 +1,41 @@
 //! ⑤ The story of one job: lease → load → drive → terminal event.
+use std::pin::pin;
 use std::time::Duration;
 
 use agent::effect::Effect;
+use agent::input::Input;
 use agent::run::Run;
 use contract::error_code::ErrorCode;
 use contract::event::Event;
 use contract::job::{Job, JobKind};
 use contract::{limits, subject, text};
+use futures_util::FutureExt as _;
+use futures_util::future::{self, BoxFuture, Either};
 use shared::bus::control::CancelWatch;
-use shared::bus::dead_letter;
 use shared::bus::events::{self, Publisher};
-use shared::bus::jobs::{Ack, Delivery};
+use shared::bus::jobs::Delivery;
+use shared::bus::{self, dead_letter};
 use shared::runtime::clock;
+use shared::runtime::telemetry::{self, attr};
+use shared::runtime::trace::Trace;
 use shared::store::lease;
 use shared::store::turns::{self, BeginTurn, Begun, SavedRun, Started};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, debug, error, info, info_span, warn};
+use tracing::{Instrument as _, Span, debug, error, info, info_span, warn};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::app::App;
+use crate::attachments::{self, Files};
 use crate::context;
 use crate::driver::emit::Emitter;
 use crate::driver::{Driver, Signals, Stop, Turn};
+use crate::lease::Lease;
+use crate::metrics;
 
 mod decision;
+mod hold;
+mod poison;
 mod refusal;
 
 /// How a job ended, as far as the queue is concerned.
@@ -41,6 +53,15 @@ pub enum Outcome {
 
 /// A job comes back so soon when a store or the bus was down.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// A gateway never gives a job up sooner after it made it.
+const GIVEN_UP_AFTER: Duration = Duration::from_millis(250);
+/// A held lease may be given back early: so often somebody looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A lease that is to end now has ended then.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+/// The turn's events and its cancel, on their way.
+type Opened<'a> = BoxFuture<'a, (Result<Publisher, bus::Error>, Result<CancelWatch, bus::Error>)>;
 
 /// What the story needs of a delivery.
 struct Story<'a> {
@@ -48,6 +69,8 @@ struct Story<'a> {
     job: &'a Job,
     delivery: &'a Delivery,
     hand_over: CancellationToken,
+    /// Where the story stands in the job's trace.
+    trace: Trace,
     arrived: Instant,
 }
 
@@ -56,17 +79,37 @@ pub async fn run(app: &App, delivery: &Delivery, hand_over: CancellationToken) -
         Ok(job) => job,
         Err(problem) => return unreadable(app, delivery, problem).await,
     };
-    let span = info_span!("turn", turn.id = %job.turn_id, conversation.id = %job.conversation_id);
-    let story = Story { app, job, delivery, hand_over, arrived: Instant::now() };
-    async {
+    let span = info_span!(
+        "turn",
+        otel.name = "process agent.v1.job",
+        otel.kind = "consumer",
+        turn.id = %job.turn_id,
+        conversation.id = %job.conversation_id
+    );
+    delivery.trace.adopt(&span);
+    span.set_attribute(attr::MESSAGING, "nats");
+    span.set_attribute(attr::MESSAGING_OPERATION, "process");
+    span.set_attribute(attr::OPERATION, "invoke_agent");
+    span.set_attribute(attr::CONVERSATION, job.conversation_id.to_string());
+    span.set_attribute(attr::TURN, job.turn_id.to_string());
+    let trace = delivery.trace.within(&span);
+    let story = Story { app, job, delivery, hand_over, trace, arrived: Instant::now() };
+    if delivery.deliveries > 1 {
+        metrics::REDELIVERIES.add(1, &[]);
+    }
+    let outcome = async {
         match story.tell().await {
             Ok(outcome) => outcome,
             Err(Stop::Fenced) => {
                 warn!("Another worker has taken this conversation over; this one stops");
                 Outcome::Lost
             }
+            Err(Stop::Unproved) => {
+                warn!("This worker can't prove that the turn is its own; it stops");
+                Outcome::Lost
+            }
             Err(Stop::HandOver) => Outcome::Later(Duration::ZERO),
-            Err(Stop::Unavailable(error)) => {
+            Err(Stop::Unavailable(error) | Stop::Broken(error)) => {
                 error!(
                     error = format!("{error:#}"),
                     "The turn could not go on; its job comes back"
@@ -76,7 +119,11 @@ pub async fn run(app: &App, delivery: &Delivery, hand_over: CancellationToken) -
         }
     }
     .instrument(span)
-    .await
+    .await;
+    if outcome == Outcome::Lost {
+        metrics::FENCED.add(1, &[]);
+    }
+    outcome
 }
 
 async fn unreadable(app: &App, delivery: &Delivery, problem: &str) -> Outcome {
@@ -84,7 +131,10 @@ async fn unreadable(app: &App, delivery: &Delivery, problem: &str) -> Outcome {
     match dead_letter::publish_unreadable(&app.bus, delivery.conversation, &delivery.raw, problem)
         .await
     {
-        Ok(()) => Outcome::Unusable,
+        Ok(()) => {
+            metrics::DEAD_LETTERS.add(1, &metrics::label("reason", metrics::UNREADABLE));
+            Outcome::Unusable
+        }
         Err(_) => Outcome::Later(RETRY_AFTER),
     }
 }
@@ -92,32 +142,61 @@ async fn unreadable(app: &App, delivery: &Delivery, problem: &str) -> Outcome {
 impl Story<'_> {
     async fn tell(&self) -> Result<Outcome, Stop> {
         let (bus, job) = (&self.app.bus, self.job);
-        let (begun, publisher, cancel) = tokio::join!(
-            self.begin(),
-            Publisher::open(bus, job.conversation_id, &job.session, job.turn_id),
-            CancelWatch::open(bus, job.turn_id)
-        );
+        let open = || Publisher::open(bus, job.conversation_id, &job.session, job.turn_id);
+        // A gateway that gave the job up has waited longer than that: then a look costs less than a beginning.
+        if self.age() > GIVEN_UP_AFTER && has_ended(&open().await.map_err(unavailable)?) {
+            info!("The turn has ended before; its job goes");
+            return Ok(Outcome::Done);
+        }
+        let lease = Lease::new(Instant::now(), self.app.config.timing.lease);
+        let opened: Opened<'_> =
+            Box::pin(future::join(open(), CancelWatch::open(bus, job.turn_id)));
+        // Side by side; but a lease that is taken is looked after at once, even if the bus takes its time.
+        let (begun, opened) = match future::select(pin!(self.begin()), opened).await {
+            Either::Left((begun, opened)) => (begun?, opened),
+            Either::Right((opened, begun)) => (begun.await?, future::ready(opened).boxed()),
+        };
         debug!(elapsed_us = elapsed_us(self.arrived), "Turn begun");
-        let begun = begun.map_err(|error| {
-            Stop::Unavailable(anyhow::Error::new(error).context("beginning a turn"))
-        })?;
-        let publisher = publisher.map_err(unavailable)?;
-        let cancel = cancel.map_err(unavailable)?;
         match begun {
-            Begun::Started(started) => self.started(*started, publisher, cancel).await,
-            Begun::LeaseHeld => Ok(Outcome::Later(self.app.config.timing.lease / 5)),
-            Begun::Finished { outbox } => self.finished(outbox, publisher).await,
-            Begun::NotOwner => self.refuse(publisher, ErrorCode::NotFound).await,
-            Begun::Archived if job.kind == JobKind::Message => {
-                self.refuse(publisher, ErrorCode::NotFound).await
+            Begun::Started(started) => {
+                let (epoch, attempt) = (started.epoch, started.attempt);
+                let turn = Box::pin(self.turn(*started, &lease, opened));
+                self.own(epoch, &lease, turn).await?;
+                info!(attempt, duration_ms = duration_ms(self.arrived), "Turn ended");
+                Ok(Outcome::Done)
             }
-            Begun::Archived => self.refuse(publisher, ErrorCode::CheckpointExpired).await,
-            Begun::UserBusy => self.refuse(publisher, ErrorCode::UserBusy).await,
-            Begun::Poisoned { attempt, epoch } => self.poisoned(attempt, epoch, publisher).await,
+            Begun::LeaseHeld => self.until_free().await,
+            Begun::Finished { outbox } => self.finished(outbox, opened).await,
+            Begun::NotOwner => self.refuse(opened, ErrorCode::NotFound).await,
+            Begun::Archived if job.kind == JobKind::Message => {
+                self.refuse(opened, ErrorCode::NotFound).await
+            }
+            Begun::Archived => self.refuse(opened, ErrorCode::CheckpointExpired).await,
+            Begun::UserBusy => self.refuse(opened, ErrorCode::UserBusy).await,
+            Begun::Poisoned { attempt, epoch, checkpoint } => {
+                let ending = Box::pin(self.poisoned((attempt, epoch), &lease, checkpoint, opened));
+                self.own(epoch, &lease, ending).await
+            }
         }
     }
 
-    async fn begin(&self) -> Result<Begun, shared::store::Error> {
+    /// Bounded by the time the job is ours without a sign of life, with room to withdraw.
+    async fn begin(&self) -> Result<Begun, Stop> {
+        let (app, job) = (self.app, self.job);
+        let ack_wait = app.config.timing.ack_wait;
+        let begun = tokio::time::timeout_at(self.arrived + ack_wait / 3 * 2, self.ask()).await;
+        let error = match begun.unwrap_or(Err(shared::store::Error::TimedOut)) {
+            Ok(begun) => return Ok(begun),
+            Err(error) => error,
+        };
+        app.doubt.raise();
+        let unheard =
+            lease::give_back_unheard(&app.pool, job.conversation_id, job.turn_id, &app.config.name);
+        let _ = tokio::time::timeout(ack_wait / 6, unheard).await;
+        Err(stored(error, "beginning a turn"))
+    }
+
+    async fn ask(&self) -> Result<Begun, shared::store::Error> {
         let (config, job) = (&self.app.config, self.job);
         if self.is_expired() {
             return Ok(Begun::Finished { outbox: refusal::expired(job) });
@@ -146,68 +225,29 @@ impl Story<'_> {
             && self.delivery.deliveries == 1
     }
 
-    /// From here on the conversation is ours as long as the lease is renewed.
-    async fn started(
-        &self,
-        started: Started,
-        publisher: Publisher,
-        cancel: CancelWatch,
-    ) -> Result<Outcome, Stop> {
-        let epoch = started.epoch;
+    /// The job is here and its lease is held: by a worker that lives, or by one that died a moment ago.
+    async fn until_free(&self) -> Result<Outcome, Stop> {
+        let remaining = lease::remaining(&self.app.pool, self.job.conversation_id)
+            .await
+            .map_err(|error| stored(error, "looking at a lease"))?;
+        Ok(Outcome::Later((remaining + AT_ONCE).min(LOOK_AGAIN)))
+    }
+
+    async fn turn(&self, started: Started, lease: &Lease, opened: Opened<'_>) -> Result<(), Stop> {
+        let (publisher, cancel) = opened.await;
+        let publisher = publisher.map_err(unavailable)?;
+        let cancel = cancel.map_err(unavailable)?;
         let attempt = started.attempt;
-        let result = tokio::select! {
-            biased;
-            // On the heap: a turn's state is large, and this future is moved about.
-            result = Box::pin(self.turn(started, publisher, cancel)) => result,
-            () = self.hold(&self.delivery.ack, epoch) => Err(Stop::Fenced),
+        let Some((mut emitter, tail)) = self.announce(publisher, attempt).await? else {
+            return self.withdraw(started.epoch, lease).await;
         };
-        match &result {
-            Ok(()) => info!(attempt, duration_ms = duration_ms(self.arrived), "Turn ended"),
-            Err(Stop::Fenced) => {}
-            Err(Stop::HandOver | Stop::Unavailable(_)) => self.release(epoch).await,
-        }
-        result.map(|()| Outcome::Done)
-    }
-
-    /// Renews the lease, and only then the job's ack wait. Returns when the lease is lost, or can't be proved any more.
-    async fn hold(&self, ack: &Ack, epoch: i64) {
-        let timing = &self.app.config.timing;
-        let mut proved = Instant::now();
-        loop {
-            tokio::time::sleep(timing.heartbeat).await;
-            let asked = Instant::now();
-            let renewal =
-                lease::renew(&self.app.pool, self.job.conversation_id, epoch, timing.lease);
-            match tokio::time::timeout(timing.heartbeat, renewal).await {
-                Ok(Ok(true)) => {
-                    proved = asked;
-                    if let Err(error) = ack.progress().await {
-                        warn!(error = format!("{error:#}"), "The job's in-progress signal failed");
-                    }
-                }
-                Ok(Ok(false)) => return,
-                Ok(Err(_)) | Err(_) if proved.elapsed() >= timing.lease => return,
-                Ok(Err(_)) | Err(_) => warn!("The lease could not be renewed; trying again"),
-            }
-        }
-    }
-
-    async fn release(&self, epoch: i64) {
-        if let Err(error) = lease::release(&self.app.pool, self.job.conversation_id, epoch).await {
-            warn!(error = format!("{error:#}"), "The lease could not be released; it will expire");
-        }
-    }
-
-    async fn turn(
-        &self,
-        started: Started,
-        publisher: Publisher,
-        cancel: CancelWatch,
-    ) -> Result<(), Stop> {
-        let attempt = started.attempt;
-        let (mut emitter, tail) = self.announce(publisher, attempt).await?;
         debug!(elapsed_us = elapsed_us(self.arrived), "Turn announced");
-        let turn = self.bind(&started);
+        let turn = self.bind(&started, lease);
+        if attempt == 1 {
+            metrics::QUEUE_WAIT.record(turn.queue.as_secs_f64(), &[]);
+        }
+        Span::current().set_attribute(attr::ATTEMPT, i64::from(attempt));
+        self.link_to_the_paused_turn(&started).await;
         let mut signals = Signals { cancel, hand_over: self.hand_over.clone() };
         match &started.checkpoint {
             Some(saved) if saved.turn_id == self.job.turn_id => {
@@ -236,21 +276,36 @@ impl Story<'_> {
         }
     }
 
-    /// Takes the turn's events over; also says where they ended before.
-    async fn announce(&self, publisher: Publisher, attempt: u32) -> Result<(Emitter, u64), Stop> {
+    /// Takes the turn's events over; also says where they ended before. `None`: nothing may follow them. From here on
+    /// the fence keeps out whatever the worker before us has under way; what came in until now is behind us.
+    async fn announce(
+        &self,
+        publisher: Publisher,
+        attempt: u32,
+    ) -> Result<Option<(Emitter, u64)>, Stop> {
+        if has_ended(&publisher) {
+            return Ok(None);
+        }
         let announcement = Event::Attempt { attempt, worker: self.app.config.name.clone() };
-        let tail = publisher.last_seq();
         let mut emitter = self.emitter(publisher, attempt);
         match emitter.emit(announcement.clone()).await {
-            Ok(()) => return Ok((emitter, tail)),
-            Err(Stop::Fenced) => {}
-            Err(stop @ (Stop::Unavailable(_) | Stop::HandOver)) => return Err(stop),
+            Ok(()) => {}
+            Err(Stop::Fenced) => {
+                // By the gateway, which gave the turn up. Or by an event of the same attempt, as the database forgot
+                // one: the lease is ours, so it was its last.
+                let publisher = self.reopened().await?;
+                if has_ended(&publisher) {
+                    return Ok(None);
+                }
+                emitter = self.emitter(publisher, attempt);
+                emitter.emit(announcement).await?;
+            }
+            Err(
+                stop @ (Stop::Unproved | Stop::Unavailable(_) | Stop::Broken(_) | Stop::HandOver),
+            ) => return Err(stop),
         }
-        // An event of the worker before us came in between; the lease is ours, so it was its last.
-        let mut emitter = self.reopened(attempt).await?;
-        let tail = emitter.cursor();
-        emitter.emit(announcement).await?;
-        Ok((emitter, tail))
+        let tail = emitter.previous();
+        Ok(Some((emitter, tail)))
     }
 
     async fn message(
@@ -261,19 +316,31 @@ impl Story<'_> {
         signals: &mut Signals,
     ) -> Result<(), Stop> {
         let audit = decision::close_paused_run(&turn, &mut started, &mut emitter).await?;
-        let (begin, user_cut) = context::gather(self.app, self.job, &started).await;
+        let reading = Box::pin(attachments::read(self.app, self.job, started.epoch));
+        let (files, cancelled) = tokio::select! {
+            biased;
+            _ = signals.cancel.cancelled() => (Files::default(), true),
+            () = signals.hand_over.cancelled() => return Err(Stop::HandOver),
+            files = reading => (files?, false),
+        };
+        let gathered = context::gather(self.app, self.job, &started, &files).await?;
         debug!(elapsed_us = elapsed_us(self.arrived), "Context gathered");
-        if user_cut {
-            emitter.emit(refusal::cut_warning(begin.locale)).await?;
+        let locale = gathered.begin.locale;
+        if gathered.user_cut {
+            emitter.emit(refusal::cut_warning(locale)).await?;
         }
-        for warning in refusal::file_warnings(self.job) {
+        let takes_pictures = self.app.config.model.images;
+        for warning in files.warnings(locale, takes_pictures, &gathered.files_cut) {
             emitter.emit(warning).await?;
         }
-        let (run, effects): (Run, Vec<Effect>) = Run::begin(begin);
+        let (mut run, mut effects): (Run, Vec<Effect>) = Run::begin(gathered.begin);
+        if cancelled {
+            effects = run.handle(Input::Cancel).map_err(|error| Stop::Broken(error.into()))?;
+        }
         Driver::new(turn, run, emitter, audit).drive(effects, signals).await
     }
 
-    fn bind(&self, started: &Started) -> Turn {
+    fn bind(&self, started: &Started, lease: &Lease) -> Turn {
         let job = self.job;
         let opened =
             job.user_token.as_deref().map(|sealed| self.app.sealer.open(job.turn_id, sealed));
@@ -285,30 +352,47 @@ impl Story<'_> {
             }
             None => None,
         };
-        let age = clock::parse(&job.created_at).map_or(Duration::ZERO, |created_at| {
-            Duration::try_from(clock::now() - created_at).unwrap_or_default()
-        });
         Turn {
             app: self.app.clone(),
             job: job.clone(),
             epoch: started.epoch,
+            lease: lease.clone(),
             token,
-            trace: self.delivery.trace.child(),
-            queue: age.saturating_sub(self.arrived.elapsed()),
+            trace: self.trace.clone(),
+            queue: self.age().saturating_sub(self.arrived.elapsed()),
             started: self.arrived,
         }
     }
 
-    fn emitter(&self, publisher: Publisher, attempt: u32) -> Emitter {
-        let coalesce = self.app.config.timing.coalesce;
-        Emitter::new(publisher, self.job.turn_id, attempt, self.delivery.trace.child(), coalesce)
+    /// A decision comes in a request, and so in a trace, of its own; a link leads to the turn that asked for it.
+    async fn link_to_the_paused_turn(&self, started: &Started) {
+        let Some(saved) = &started.checkpoint else { return };
+        let span = Span::current();
+        if saved.turn_id == self.job.turn_id || !telemetry::is_recorded(&span) {
+            return;
+        }
+        let last = events::last(&self.app.bus, &subject::events_of_turn(saved.turn_id)).await;
+        if let Ok(Some(last)) = last {
+            last.trace.link(&span);
+        }
     }
 
-    async fn reopened(&self, attempt: u32) -> Result<Emitter, Stop> {
+    fn age(&self) -> Duration {
+        clock::parse(&self.job.created_at).map_or(Duration::ZERO, |created_at| {
+            Duration::try_from(clock::now() - created_at).unwrap_or_default()
+        })
+    }
+
+    fn emitter(&self, publisher: Publisher, attempt: u32) -> Emitter {
+        let coalesce = self.app.config.timing.coalesce;
+        Emitter::new(publisher, self.job.turn_id, attempt, self.trace.clone(), coalesce)
+    }
+
+    async fn reopened(&self) -> Result<Publisher, Stop> {
         let job = self.job;
         let publisher =
             Publisher::open(&self.app.bus, job.conversation_id, &job.session, job.turn_id).await;
-        Ok(self.emitter(publisher.map_err(unavailable)?, attempt))
+        publisher.map_err(unavailable)
     }
 
     /// Withdraws what came after `cursor` from the worker before us.
@@ -327,6 +411,11 @@ impl Story<'_> {
     }
 }
 
+/// Nothing comes after a `turn_end`, whoever wrote it.
+fn has_ended(publisher: &Publisher) -> bool {
+    publisher.tail().is_some_and(|tail| tail.envelope.event.is_terminal())
+}
+
 fn elapsed_us(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
@@ -336,11 +425,16 @@ fn duration_ms(since: Instant) -> u64 {
 }
 
 fn restore(saved: &SavedRun) -> Result<Run, Stop> {
-    serde_json::from_value(saved.run.clone()).map_err(|error| {
-        Stop::Unavailable(anyhow::Error::new(error).context("reading a checkpoint"))
-    })
+    serde_json::from_value(saved.run.clone())
+        .map_err(|error| Stop::Broken(anyhow::Error::new(error).context("reading a checkpoint")))
 }
 
-fn unavailable(error: shared::bus::Error) -> Stop {
+fn stored(error: shared::store::Error, doing: &'static str) -> Stop {
+    let outage = error.is_outage();
+    let error = anyhow::Error::new(error).context(doing);
+    if outage { Stop::Unavailable(error) } else { Stop::Broken(error) }
+}
+
+fn unavailable(error: bus::Error) -> Stop {
     Stop::Unavailable(anyhow::Error::new(error))
 }

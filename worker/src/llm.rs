@@ -9,6 +9,7 @@ pub mod request;
 pub mod tokens;
 pub mod wire;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,11 @@ use agent::message::Message;
 use agent::tool::ToolSpec;
 use async_openai::config::Config;
 use contract::event::Usage;
+use contract::subject;
 use futures_util::StreamExt;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
+use shared::runtime::trace::Trace;
 
 use self::completion::Items;
 
@@ -73,6 +76,9 @@ impl From<&crate::config::Model> for LlmConfig {
         }
     }
 }
+
+/// `data:` URLs, by the names that messages have for them.
+pub type Pictures = HashMap<String, String>;
 
 /// What an answer consists of: text, then exactly one `Done`.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +141,8 @@ impl Completion {
 pub struct Llm {
     config: Arc<LlmConfig>,
     http: reqwest::Client,
+    /// Sent along, so that a model's server can join the trace.
+    trace: Trace,
 }
 
 impl Llm {
@@ -147,14 +155,30 @@ impl Llm {
             .build()?;
         HeaderValue::from_str(config.api_key.expose_secret())
             .map_err(|_| anyhow::anyhow!("the model's API key can't stand in a header"))?;
-        Ok(Self { config: Arc::new(config), http })
+        Ok(Self { config: Arc::new(config), http, trace: Trace::default() })
+    }
+
+    /// The same client, for requests that belong to `trace`.
+    #[must_use]
+    pub fn within(&self, trace: Trace) -> Self {
+        Self { trace, ..self.clone() }
+    }
+
+    pub fn model(&self) -> &str {
+        &self.config.model
     }
 
     /// An answer, piece by piece. Nothing is sent before the first `next`; dropping it closes the socket at once.
     /// `tools` are all there are; the request names those the model may see.
-    pub fn stream(&self, request: &ModelRequest, tools: &[ToolSpec]) -> Completion {
+    pub fn stream(
+        &self,
+        request: &ModelRequest,
+        pictures: &Pictures,
+        tools: &[ToolSpec],
+    ) -> Completion {
         let seen = tools.iter().filter(|tool| request.tools.contains(&tool.name)).collect();
-        let body = request::body(&self.config, &request.messages, seen, self.config.max_tokens);
+        let body =
+            request::body(&self.config, &request.messages, pictures, seen, self.config.max_tokens);
         Completion { items: completion::items(self.clone(), body) }
     }
 
@@ -164,7 +188,8 @@ impl Llm {
         messages: &[Message],
         max_tokens: u32,
     ) -> Result<String, LlmFailure> {
-        let body = request::body(&self.config, messages, Vec::new(), Some(max_tokens));
+        let body =
+            request::body(&self.config, messages, &Pictures::new(), Vec::new(), Some(max_tokens));
         let mut completion = Completion { items: completion::items(self.clone(), body) };
         let mut text = String::new();
         loop {
@@ -190,6 +215,7 @@ fn whole_text(text: String, finish: Finish) -> Result<String, LlmFailure> {
 #[derive(Clone)]
 struct Endpoint {
     config: Arc<LlmConfig>,
+    trace: Trace,
 }
 
 impl Config for Endpoint {
@@ -201,6 +227,11 @@ impl Config for Endpoint {
         {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(trace) = &self.trace.traceparent
+            && let Ok(value) = HeaderValue::from_str(trace)
+        {
+            headers.insert(subject::HEADER_TRACEPARENT, value);
         }
         headers
     }

@@ -4,25 +4,38 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use shared::bus::topology;
-use shared::runtime::env::Env;
+use shared::runtime::env::{Env, Problem};
+use shared::runtime::probe;
 use shared::runtime::shutdown::Shutdown;
 use shared::runtime::telemetry;
 use shared::store::{migrate, turns};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use worker::app::App;
+use worker::attachments;
 use worker::config::Config;
-use worker::{consumer, health, llm};
+use worker::operator::Operator;
+use worker::tools::Registry;
+use worker::{consumer, health, llm, metrics};
 
 /// `EX_USAGE` of sysexits.
 const BAD_CONFIGURATION: u8 = 64;
-/// After the drain: what is still open is closed by the exit.
-const EXIT_GRACE: Duration = Duration::from_secs(5);
+/// After the hand-over: calls settle, jobs are given back. What is still open then is closed by the exit.
+const EXIT_GRACE: Duration = Duration::from_secs(8);
+/// What the runtime can't stop, e.g. a name that is being looked up, is left behind.
+const RUNTIME_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    // Before anything else: what the child has done until then, its limits would not cover.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == attachments::SUBCOMMAND) {
+        return documents::child::main();
+    }
+    if std::env::args().nth(1).as_deref() == Some("probe") {
+        return probed();
+    }
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = match Config::load(Env::process()) {
-        Ok(config) => config,
+    let (config, tools) = match load() {
+        Ok(loaded) => loaded,
         Err(problems) => {
             for problem in problems {
                 eprintln!("worker: {problem}");
@@ -30,36 +43,82 @@ fn main() -> ExitCode {
             return ExitCode::from(BAD_CONFIGURATION);
         }
     };
-    telemetry::init("worker");
+    let telemetry = telemetry::init("worker");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result =
-        runtime.context("starting the runtime").and_then(|runtime| runtime.block_on(run(config)));
-    match result {
+    let result = runtime.context("starting the runtime").and_then(|runtime| {
+        let result = runtime.block_on(run(config, tools));
+        runtime.shutdown_timeout(RUNTIME_GRACE);
+        result
+    });
+    let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error!(error = format!("{error:#}"), "The worker stops");
             ExitCode::FAILURE
         }
+    };
+    telemetry.finish();
+    code
+}
+
+/// `worker probe`: 0 if the worker of this container is ready, for health checks.
+fn probed() -> ExitCode {
+    let listen = Env::process().optional("WORKER_HEALTH_LISTEN");
+    match listen.context("WORKER_HEALTH_LISTEN is not set").and_then(|it| probe::ready(&it)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("worker: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-async fn run(config: Config) -> anyhow::Result<()> {
+fn load() -> Result<(Config, Registry), Vec<Problem>> {
+    let config = Config::load(Env::process())?;
+    let tools = Registry::new(&config.confirm_tools, &config.idempotent_tools)?;
+    Ok((config, tools))
+}
+
+async fn run(config: Config, tools: Registry) -> anyhow::Result<()> {
     let shutdown = Shutdown::new();
     shutdown.on_signals();
     let (name, slots, timing) = (config.name.clone(), config.slots, config.timing);
+    let stop = shutdown.token();
+    let Some((app, mut operator)) =
+        stop.run_until_cancelled(Box::pin(start(config, tools, shutdown))).await.transpose()?
+    else {
+        info!("Worker {name} was stopped before it was ready");
+        return Ok(());
+    };
+    info!(worker.name = %name, worker.slots = slots, "Worker {name} is ready with {slots} slots");
+    let hand_over = CancellationToken::new();
+    app.shutdown.spawn("consumer", consumer::run(app.clone(), hand_over.clone()));
+    let work = async {
+        stop.cancelled().await;
+        drain(&app, &hand_over, timing.drain).await
+    };
+    let handed_over = operator.during(work).await;
+    operator.farewell(handed_over).await;
+    app.bus.close().await;
+    info!("Worker {name} has stopped");
+    Ok(())
+}
+
+async fn start(
+    config: Config,
+    tools: Registry,
+    shutdown: Shutdown,
+) -> anyhow::Result<(App, Operator)> {
     let health_listen = config.health_listen.clone();
-    let app = App::connect(config, shutdown.clone()).await?;
-    verify(&app).await?;
+    let app = App::connect(config, tools, shutdown).await?;
+    metrics::register(&app);
+    verify(&app).await;
     warm(&app).await;
+    let operator = Operator::listen(&app).await;
     if let Some(address) = health_listen {
         health::serve(app.clone(), address).await?;
     }
-    info!(worker.name = %name, worker.slots = slots, "Worker {name} is ready with {slots} slots");
-    let hand_over = CancellationToken::new();
-    consumer::run(app.clone(), hand_over.clone()).await;
-    drain(&app, &hand_over, timing.drain).await;
-    info!("Worker {name} has stopped");
-    Ok(())
+    Ok((app, operator))
 }
 
 /// What would make the first turns slow is done before the worker is ready.
@@ -72,16 +131,15 @@ async fn warm(app: &App) {
 }
 
 /// Streams and tables are made by the migration step; here they are only compared.
-async fn verify(app: &App) -> anyhow::Result<()> {
+async fn verify(app: &App) {
     let options = topology::Options {
         replicas: app.config.nats_replicas,
         ack_wait: app.config.timing.ack_wait,
     };
-    let stop = app.shutdown.token();
     loop {
         let problem = match topology::verify(&app.bus, &options).await {
             Ok(mismatches) if mismatches.is_empty() => match migrate::verify_hot(&app.pool).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return,
                 Err(error) => format!("{error:#}"),
             },
             Ok(mismatches) => {
@@ -90,19 +148,19 @@ async fn verify(app: &App) -> anyhow::Result<()> {
             Err(error) => format!("{error:#}"),
         };
         warn!(problem, "Not ready: run `gateway migrate`");
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            () = stop.cancelled() => anyhow::bail!("stopped before it was ready: {problem}"),
-        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-async fn drain(app: &App, hand_over: &CancellationToken, grace: Duration) {
+/// How many jobs were given back. A further signal cuts each of the two waits short.
+async fn drain(app: &App, hand_over: &CancellationToken, grace: Duration) -> u64 {
     info!("Draining: no new jobs");
-    if !app.shutdown.wait(grace).await {
-        warn!("Turns are still running after the grace; giving their jobs back");
-        hand_over.cancel();
-        app.shutdown.wait(EXIT_GRACE).await;
+    if app.shutdown.wait(grace).await {
+        return 0;
     }
-    app.bus.close().await;
+    warn!("Turns are still running; giving their jobs back");
+    let running = app.occupancy.count();
+    hand_over.cancel();
+    app.shutdown.wait(EXIT_GRACE).await;
+    running
 }

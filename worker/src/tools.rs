@@ -15,7 +15,6 @@ pub mod tasks;
 use agent::approval;
 use agent::input::{Arguments, ToolOutcome};
 use agent::tool::{SideEffect, ToolSpec};
-use anyhow::bail;
 use contract::error_code::ErrorCode;
 use contract::job::Locale;
 use contract::secret::UserToken;
@@ -23,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use shared::runtime::env::Problem;
 use shared::runtime::trace::Trace;
 
 use crate::backend::paths::Route;
@@ -125,29 +125,34 @@ struct Entry {
 
 impl Registry {
     /// `confirm` are tools that ask besides the three that always do; of `idempotent` ones the backend makes a call
-    /// once per key. A name that is no tool's is an error.
-    pub fn new(confirm: &[String], idempotent: &[String]) -> anyhow::Result<Self> {
+    /// once per key. A name that is no tool's is an error, and so is a promise about a tool that only reads.
+    pub fn new(confirm: &[String], idempotent: &[String]) -> Result<Self, Vec<Problem>> {
         let mut registry =
             Self { specs: Vec::new(), entries: Vec::new(), confirm: confirm.to_vec() };
         registry.add_all();
-        let unknown = |list: &'static str, names: &[String]| {
-            let wrong = names
-                .iter()
-                .filter(|name| registry.spec(name).is_none())
-                .map(|name| format!("{list}: there is no tool `{name}`"));
-            wrong.collect::<Vec<_>>()
+        let mut problems = Vec::new();
+        let mut report = |list: &str, problem: String| {
+            problems.push(Problem { name: list.to_owned(), problem });
         };
-        let mut problems = unknown("CONFIRM_TOOLS", confirm);
-        problems.extend(unknown("IDEMPOTENT_TOOLS", idempotent));
-        if !problems.is_empty() {
-            bail!("{}", problems.join("; "));
+        for name in confirm {
+            if registry.spec(name).is_none() {
+                report("CONFIRM_TOOLS", format!("there is no tool `{name}`"));
+            }
         }
-        for spec in &mut registry.specs {
-            if spec.effect == SideEffect::Once && idempotent.contains(&spec.name) {
+        for name in idempotent {
+            let spec = registry.specs.iter_mut().find(|spec| spec.name == *name);
+            match spec.as_ref().map(|spec| spec.effect) {
+                None => report("IDEMPOTENT_TOOLS", format!("there is no tool `{name}`")),
+                Some(SideEffect::Read) => {
+                    report("IDEMPOTENT_TOOLS", format!("`{name}` changes nothing: leave it out"));
+                }
+                Some(SideEffect::Once | SideEffect::Idempotent) => {}
+            }
+            if let Some(spec) = spec {
                 spec.effect = SideEffect::Idempotent;
             }
         }
-        Ok(registry)
+        if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
     fn add_all(&mut self) {
@@ -183,6 +188,11 @@ impl Registry {
 
     pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
         self.specs.iter().find(|spec| spec.name == name)
+    }
+
+    /// A tool's name, for labels of which there are few.
+    pub fn known_name(&self, name: &str) -> &'static str {
+        self.entry(name).map_or("unknown", |entry| entry.name)
     }
 
     /// Whether a call of this tool waits for the user.

@@ -11,20 +11,27 @@ use contract::limits;
 use serde_json::{Value, json};
 use shared::runtime::clock;
 use shared::runtime::digest::sha256_hex;
+use shared::runtime::telemetry::attr;
 use shared::store::CommitError;
 use shared::store::audit::AuditRow;
 use shared::store::confirmations::NewCard;
 use shared::store::messages::Finish;
 use shared::store::turns::{self, AssistantRow, Commit, RunChange};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use uuid::Uuid;
 
 use crate::driver::{Driver, Stop, Turn};
+use crate::metrics;
 
 impl From<CommitError> for Stop {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Fenced => Self::Fenced,
-            CommitError::Store(error) => Self::Unavailable(anyhow::Error::new(error)),
+            CommitError::Store(error) if error.is_outage() => {
+                Self::Unavailable(anyhow::Error::new(error))
+            }
+            CommitError::Store(error) => Self::Broken(anyhow::Error::new(error)),
         }
     }
 }
@@ -92,11 +99,18 @@ impl Driver {
     }
 
     async fn conclude(&mut self, commit: Commit, outbox: Vec<Event>) -> Result<(), Stop> {
-        turns::commit(&self.turn.app.pool, &commit).await?;
+        self.turn.commit_last(&commit).await?;
         for event in outbox {
             self.emitter.emit(event).await?;
         }
         self.finished = true;
+        if let Some(first) = self.emitter.first_token {
+            let waited = first.saturating_duration_since(self.turn.started);
+            metrics::FIRST_TOKEN.record(waited.as_secs_f64(), &[]);
+        }
+        if let Some(cancelled) = self.cancelled {
+            metrics::CANCEL_LATENCY.record(cancelled.elapsed().as_secs_f64(), &[]);
+        }
         Ok(())
     }
 
@@ -111,10 +125,9 @@ impl Driver {
         outcome: &str,
         outbox: &[Event],
     ) -> Result<Commit, Stop> {
-        let outbox =
-            serde_json::to_value(outbox).map_err(|error| Stop::Unavailable(error.into()))?;
-        let parts = serde_json::to_value(self.run.parts())
-            .map_err(|error| Stop::Unavailable(error.into()))?;
+        let outbox = serde_json::to_value(outbox).map_err(|error| Stop::Broken(error.into()))?;
+        let parts =
+            serde_json::to_value(self.run.parts()).map_err(|error| Stop::Broken(error.into()))?;
         let is_empty = self.run.text().is_empty() && self.run.parts().is_empty();
         let row =
             AssistantRow { text: self.run.text().to_owned(), parts, finish: finish_of(status) };
@@ -132,7 +145,7 @@ impl Driver {
     fn saved_run(&self) -> Result<RunChange, Stop> {
         serde_json::to_value(&self.run)
             .map(RunChange::Save)
-            .map_err(|error| Stop::Unavailable(error.into()))
+            .map_err(|error| Stop::Broken(error.into()))
     }
 
     fn error(&self, code: ErrorCode, detail: Option<String>) -> Event {
@@ -161,6 +174,18 @@ impl Driver {
 }
 
 impl Turn {
+    /// The commit that gives the lease back.
+    pub async fn commit_last(&self, commit: &Commit) -> Result<(), CommitError> {
+        self.lease.conclude(turns::commit(&self.app.pool, commit)).await?;
+        if let Some((status, _)) = &commit.finish {
+            let status = metrics::status(*status);
+            let elapsed = self.started.elapsed().as_secs_f64();
+            metrics::TURN.record(elapsed, &metrics::label("outcome", status));
+            Span::current().set_attribute(attr::OUTCOME, status);
+        }
+        Ok(())
+    }
+
     pub fn audit(
         &self,
         operation: &str,
@@ -169,16 +194,9 @@ impl Turn {
         call: Option<&str>,
     ) -> AuditRow {
         AuditRow {
-            at: clock::now(),
-            service_actor: "agent".to_owned(),
-            user_actor: self.job.user_id.clone(),
-            operation: operation.to_owned(),
             decision: decision.to_owned(),
-            outcome: outcome.to_owned(),
-            conversation: Some(self.job.conversation_id),
-            turn: Some(self.job.turn_id),
             tool_call_id: call.map(str::to_owned),
-            detail: json!({}),
+            ..audit(&self.job, operation, outcome)
         }
     }
 
@@ -199,6 +217,21 @@ impl Turn {
     /// The conversation as the client knows it.
     pub fn thread_id(&self) -> String {
         self.job.conversation_ref.clone().unwrap_or_else(|| self.job.conversation_id.to_string())
+    }
+}
+
+pub fn audit(job: &Job, operation: &str, outcome: &str) -> AuditRow {
+    AuditRow {
+        at: clock::now(),
+        service_actor: "agent".to_owned(),
+        user_actor: job.user_id.clone(),
+        operation: operation.to_owned(),
+        decision: String::new(),
+        outcome: outcome.to_owned(),
+        conversation: Some(job.conversation_id),
+        turn: Some(job.turn_id),
+        tool_call_id: None,
+        detail: json!({}),
     }
 }
 

@@ -10,6 +10,7 @@ use shared::runtime::trace::Trace;
 use tokio::time::Instant;
 
 use crate::driver::Stop;
+use crate::metrics;
 
 /// A token event holds at most so much text; the rest goes into the next one.
 const TOKEN_BYTES: usize = 64 * 1024;
@@ -24,6 +25,9 @@ pub struct Emitter {
     coalesce: Duration,
     waiting: String,
     last_token: Option<Instant>,
+    /// Pieces that came, and events they went out as.
+    deltas: u64,
+    token_events: u64,
     /// When the first token of the turn went out.
     pub first_token: Option<Instant>,
 }
@@ -45,6 +49,8 @@ impl Emitter {
             coalesce,
             waiting: String::new(),
             last_token: None,
+            deltas: 0,
+            token_events: 0,
             first_token: None,
         }
     }
@@ -54,9 +60,15 @@ impl Emitter {
         self.publisher.last_seq()
     }
 
+    /// Sequence of the turn's event before the newest.
+    pub fn previous(&self) -> u64 {
+        self.publisher.previous_seq()
+    }
+
     /// Tokens go out at once when the stream was quiet, else with the next [`Self::flush_at`].
     pub async fn emit(&mut self, event: Event) -> Result<(), Stop> {
         if let Event::StreamToken { token } = event {
+            self.deltas += 1;
             self.waiting.push_str(&token);
             let due = self.flush_at().is_none_or(|at| at <= Instant::now());
             if due || self.waiting.len() >= TOKEN_BYTES {
@@ -80,6 +92,7 @@ impl Emitter {
             let rest = self.waiting.split_off(length);
             let token = std::mem::replace(&mut self.waiting, rest);
             self.publish(Event::StreamToken { token }).await?;
+            self.token_events += 1;
             let sent = Instant::now();
             self.last_token = Some(sent);
             self.first_token.get_or_insert(sent);
@@ -105,9 +118,19 @@ impl Emitter {
         match self.publisher.publish(&envelope, &self.trace).await {
             Ok(_) => Ok(()),
             Err(PublishError::Fenced) => Err(Stop::Fenced),
-            Err(error @ (PublishError::TooLarge | PublishError::Unavailable(_))) => {
+            Err(error @ PublishError::Unavailable(_)) => {
                 Err(Stop::Unavailable(anyhow::Error::new(error).context("publishing an event")))
             }
+            Err(error @ PublishError::TooLarge) => {
+                Err(Stop::Broken(anyhow::Error::new(error).context("publishing an event")))
+            }
         }
+    }
+}
+
+impl Drop for Emitter {
+    fn drop(&mut self) {
+        metrics::DELTAS.add(self.deltas, &[]);
+        metrics::TOKEN_EVENTS.add(self.token_events, &[]);
     }
 }

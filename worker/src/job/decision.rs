@@ -50,7 +50,7 @@ pub(super) async fn decide(
             let Some(saved) = &started.checkpoint else {
                 return refuse(&turn, &mut emitter, ErrorCode::CheckpointExpired, None).await;
             };
-            go_on(turn, saved, &card, verdicts, emitter, signals).await
+            Box::pin(go_on(turn, saved, &card, verdicts, emitter, signals)).await
         }
         Decision::Recorded { card, complete: None } => {
             still_open(&turn, &mut emitter, &card, call, verdict, reason).await
@@ -251,7 +251,7 @@ fn answers_of_abandoned(saved: &SavedRun, reason: &str) -> Result<Vec<Value>, St
     let answers = restore(saved)?.abandoned(reason);
     answers
         .iter()
-        .map(|part| serde_json::to_value(part).map_err(|error| Stop::Unavailable(error.into())))
+        .map(|part| serde_json::to_value(part).map_err(|error| Stop::Broken(error.into())))
         .collect()
 }
 

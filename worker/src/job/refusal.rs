@@ -4,24 +4,25 @@ use contract::event::{Event, TurnEnd, TurnStatus};
 use contract::job::{Job, Locale};
 use contract::text;
 use serde_json::Value;
-use shared::bus::dead_letter;
 use shared::bus::events::Publisher;
 use shared::store::turns::{self, Commit, RunChange};
-use tracing::{error, info};
+use tracing::info;
 
-use super::{Outcome, Story, unavailable};
+use super::{Opened, Outcome, Story, unavailable};
 use crate::driver::commit::empty_commit;
 use crate::driver::{Stop, Turn, emit::Emitter};
+use crate::lease::Lease;
 
 impl Story<'_> {
     /// Nothing of this turn is stored: tells the user why and lets the job go.
     pub(super) async fn refuse(
         &self,
-        publisher: Publisher,
+        opened: Opened<'_>,
         code: ErrorCode,
     ) -> Result<Outcome, Stop> {
         info!(code = code.as_str(), "Turn refused: {}", code.as_str());
         let events = failure(self.job, code, TurnStatus::Rejected);
+        let publisher = opened.await.0.map_err(unavailable)?;
         self.tell_once(publisher, events).await
     }
 
@@ -29,44 +30,33 @@ impl Story<'_> {
     pub(super) async fn finished(
         &self,
         outbox: Value,
-        publisher: Publisher,
+        opened: Opened<'_>,
     ) -> Result<Outcome, Stop> {
         let events: Vec<Event> = serde_json::from_value(outbox).map_err(|error| {
-            Stop::Unavailable(anyhow::Error::new(error).context("reading an outbox"))
+            Stop::Broken(anyhow::Error::new(error).context("reading an outbox"))
         })?;
+        let publisher = opened.await.0.map_err(unavailable)?;
         self.tell_once(publisher, events).await
     }
 
-    /// The third attempt died, too.
-    pub(super) async fn poisoned(
-        &self,
-        attempt: u32,
-        epoch: i64,
-        publisher: Publisher,
-    ) -> Result<Outcome, Stop> {
-        error!(
-            attempt,
-            "A job was given up after its workers died; a copy goes to the dead letters"
-        );
-        let events = failure(self.job, ErrorCode::WorkerCrashed, TurnStatus::Failed);
-        let outbox =
-            serde_json::to_value(&events).map_err(|error| Stop::Unavailable(error.into()))?;
-        dead_letter::publish(&self.app.bus, self.job, "attempts exhausted")
-            .await
-            .map_err(unavailable)?;
+    /// The gateway had given the turn up and said so, as it was begun here.
+    pub(super) async fn withdraw(&self, epoch: i64, lease: &Lease) -> Result<(), Stop> {
+        info!("The turn was refused before it began");
         let commit = Commit {
-            cursor: publisher.last_seq(),
-            run: RunChange::Clear,
-            finish: Some((TurnStatus::Failed, outbox)),
+            finish: Some((TurnStatus::Rejected, Value::Array(Vec::new()))),
             release_lease: true,
             ..empty_commit(self.job, epoch)
         };
-        turns::commit(&self.app.pool, &commit).await?;
-        self.tell_once(publisher, events).await
+        lease.conclude(turns::commit(&self.app.pool, &commit)).await?;
+        Ok(())
     }
 
     /// Publishes what the event log does not have yet.
-    async fn tell_once(&self, publisher: Publisher, events: Vec<Event>) -> Result<Outcome, Stop> {
+    pub(super) async fn tell_once(
+        &self,
+        publisher: Publisher,
+        events: Vec<Event>,
+    ) -> Result<Outcome, Stop> {
         let tail = publisher.tail().map(|stored| stored.envelope.clone());
         let (told, attempt) = match tail {
             Some(tail) if tail.event.is_terminal() => return Ok(Outcome::Done),
@@ -100,7 +90,7 @@ pub(super) async fn close(
     closing: Closing,
 ) -> Result<(), Stop> {
     let outbox =
-        serde_json::to_value(&closing.events).map_err(|error| Stop::Unavailable(error.into()))?;
+        serde_json::to_value(&closing.events).map_err(|error| Stop::Broken(error.into()))?;
     let commit = Commit {
         cursor: emitter.cursor(),
         run: closing.run,
@@ -110,7 +100,7 @@ pub(super) async fn close(
         release_lease: true,
         ..turn.empty_commit()
     };
-    turns::commit(&turn.app.pool, &commit).await?;
+    turn.commit_last(&commit).await?;
     for event in closing.events {
         emitter.emit(event).await?;
     }
@@ -147,19 +137,4 @@ pub(super) fn cut_warning(locale: Locale) -> Event {
         Locale::En => "The message is too long for the model: only its beginning was used.",
     };
     Event::Warning { code: "MESSAGE_CUT".to_owned(), detail: detail.to_owned() }
-}
-
-/// Documents are not read by this version: the user is told, file by file.
-pub(super) fn file_warnings(job: &Job) -> Vec<Event> {
-    let locale = job.locale.of_text(&job.text);
-    let warning = |name: &str| {
-        let detail = match locale {
-            Locale::Ru => format!("Файл «{name}» принят, но его содержимое не прочитано."),
-            Locale::En => {
-                format!("The file \"{name}\" was received, but its content was not read.")
-            }
-        };
-        Event::Warning { code: ErrorCode::FileUnreadable.as_str().to_owned(), detail }
-    };
-    job.files.iter().map(|file| warning(&file.name)).collect()
 }

@@ -137,7 +137,7 @@ impl Answer {
         let (http, seen) = (self.llm.http.clone(), self.seen.clone());
         let service =
             tower::service_fn(move |factory| wire::send(http.clone(), factory, seen.clone()));
-        let endpoint = Endpoint { config: self.llm.config.clone() };
+        let endpoint = Endpoint { config: self.llm.config.clone(), trace: self.llm.trace.clone() };
         let client =
             async_openai::Client::build(self.llm.http.clone(), endpoint).with_http_service(service);
         let chat = client.chat();

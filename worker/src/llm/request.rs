@@ -4,23 +4,26 @@ use agent::tool::ToolSpec;
 use async_openai::types::chat::{
     ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
     ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionRequestMessageContentPartImage, ChatCompletionRequestMessageContentPartText,
     ChatCompletionRequestSystemMessage, ChatCompletionRequestToolMessage,
-    ChatCompletionRequestUserMessage, ChatCompletionStreamOptions, ChatCompletionTool,
-    ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject,
+    ChatCompletionRequestUserMessage, ChatCompletionRequestUserMessageContent,
+    ChatCompletionRequestUserMessageContentPart, ChatCompletionStreamOptions, ChatCompletionTool,
+    ChatCompletionTools, CreateChatCompletionRequest, FunctionCall, FunctionObject, ImageUrl,
 };
 
-use super::LlmConfig;
+use super::{LlmConfig, Pictures};
 
 /// The body of a streaming request. `tools` are those the model may see; `max_tokens` bounds the answer.
 pub fn body(
     config: &LlmConfig,
     messages: &[Message],
+    pictures: &Pictures,
     tools: Vec<&ToolSpec>,
     max_tokens: Option<u32>,
 ) -> CreateChatCompletionRequest {
     let mut request = CreateChatCompletionRequest {
         model: config.model.clone(),
-        messages: messages.iter().map(message).collect(),
+        messages: messages.iter().map(|one| message(one, pictures)).collect(),
         stream: Some(true),
         ..CreateChatCompletionRequest::default()
     };
@@ -47,14 +50,12 @@ fn limit(request: &mut CreateChatCompletionRequest, config: &LlmConfig, max_toke
     }
 }
 
-fn message(message: &Message) -> ChatCompletionRequestMessage {
+fn message(message: &Message, pictures: &Pictures) -> ChatCompletionRequestMessage {
     match message {
         Message::System { content } => {
             ChatCompletionRequestSystemMessage::from(content.as_str()).into()
         }
-        Message::User { content } => {
-            ChatCompletionRequestUserMessage::from(content.as_str()).into()
-        }
+        Message::User { content, images } => user(content, images, pictures).into(),
         Message::Assistant { content, tool_calls } => assistant(content, tool_calls).into(),
         Message::Tool { tool_call_id, content } => ChatCompletionRequestToolMessage {
             content: content.as_str().into(),
@@ -62,6 +63,25 @@ fn message(message: &Message) -> ChatCompletionRequestMessage {
         }
         .into(),
     }
+}
+
+/// Pictures that are no longer there are left out.
+fn user(content: &str, images: &[String], pictures: &Pictures) -> ChatCompletionRequestUserMessage {
+    let seen: Vec<&String> = images.iter().filter_map(|name| pictures.get(name)).collect();
+    if seen.is_empty() {
+        return ChatCompletionRequestUserMessage::from(content);
+    }
+    let text = ChatCompletionRequestMessageContentPartText {
+        text: content.to_owned(),
+        prompt_cache_breakpoint: None,
+    };
+    let image = |url: &String| ChatCompletionRequestMessageContentPartImage {
+        image_url: ImageUrl { url: url.clone(), detail: None },
+        prompt_cache_breakpoint: None,
+    };
+    let parts: Vec<ChatCompletionRequestUserMessageContentPart> =
+        std::iter::once(text.into()).chain(seen.into_iter().map(|url| image(url).into())).collect();
+    ChatCompletionRequestUserMessageContent::Array(parts).into()
 }
 
 fn assistant(content: &str, calls: &[ToolCall]) -> ChatCompletionRequestAssistantMessage {

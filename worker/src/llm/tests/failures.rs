@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use expect_test::{Expect, expect};
 
 use super::mock::{DONE, Mock, Reply, Then, data, delta, finish, question, text, transcript};
-use crate::llm::{Llm, LlmFailure, Piece};
+use crate::llm::{Llm, LlmFailure, Pictures, Piece};
 
 fn good() -> Reply {
     Reply::stream([&text("Hi"), &finish("stop"), DONE].concat())
@@ -125,7 +125,7 @@ async fn a_long_retry_after_is_reported_not_waited_for() {
     let mock = Mock::start(vec![busy]).await;
     let mut config = mock.config();
     config.total_timeout = Duration::from_secs(5);
-    let mut completion = Llm::new(config).unwrap().stream(&question(), &[]);
+    let mut completion = Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[]);
     let retry_after = Some(Duration::from_secs(120));
     assert_eq!(completion.next().await, Err(LlmFailure::Unavailable { retry_after }));
     assert_eq!(mock.requests().len(), 1);
@@ -208,7 +208,7 @@ async fn nobody_listens() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     config.base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
-    let mut completion = Llm::new(config).unwrap().stream(&question(), &[]);
+    let mut completion = Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[]);
     assert_eq!(completion.next().await, Err(LlmFailure::Unavailable { retry_after: None }));
 }
 
@@ -220,7 +220,7 @@ async fn silence_before_the_first_token() {
         let mock = Mock::start(vec![reply]).await;
         let mut config = mock.config();
         config.first_token_timeout = Duration::from_millis(200);
-        let mut completion = Llm::new(config).unwrap().stream(&question(), &[]);
+        let mut completion = Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[]);
         let asked = Instant::now();
         assert_eq!(completion.next().await, Err(LlmFailure::Unavailable { retry_after: None }));
         assert!(asked.elapsed() < Duration::from_secs(2));
@@ -234,7 +234,7 @@ async fn silence_in_the_middle_keeps_the_text() {
     let mock = Mock::start(vec![Reply::stream(text("Hi")).then(Then::Hang)]).await;
     let mut config = mock.config();
     config.idle_timeout = Duration::from_millis(200);
-    let completion = Llm::new(config).unwrap().stream(&question(), &[]);
+    let completion = Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[]);
     assert_eq!(transcript(completion).await, "text \"Hi\"\nUnavailable { retry_after: None }\n");
     mock.hung_up().await;
 }
@@ -244,7 +244,7 @@ async fn an_endless_answer_ends() {
     let mock = Mock::start(vec![Reply::stream(text("Hi")).then(Then::Hang)]).await;
     let mut config = mock.config();
     config.total_timeout = Duration::from_millis(300);
-    let completion = Llm::new(config).unwrap().stream(&question(), &[]);
+    let completion = Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[]);
     assert_eq!(transcript(completion).await, "text \"Hi\"\nUnavailable { retry_after: None }\n");
 }
 

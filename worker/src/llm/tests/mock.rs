@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::llm::{Completion, Llm, LlmConfig, Piece};
+use crate::llm::{Completion, Llm, LlmConfig, Pictures, Piece};
 
 /// What the server does after the bytes of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +117,16 @@ impl Mock {
     }
 
     pub fn ask(&self) -> Completion {
-        self.llm.get_or_init(|| Llm::new(self.config()).unwrap()).stream(&question(), &[])
+        self.llm.get_or_init(|| Llm::new(self.config()).unwrap()).stream(
+            &question(),
+            &Pictures::new(),
+            &[],
+        )
     }
 }
 
 pub fn question() -> ModelRequest {
-    ModelRequest { messages: vec![Message::User { content: "hi".to_owned() }], tools: Vec::new() }
+    ModelRequest { messages: vec![Message::user("hi")], tools: Vec::new() }
 }
 
 async fn serve(

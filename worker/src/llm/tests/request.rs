@@ -6,7 +6,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use super::mock::{DONE, Mock, Reply, data, finish, finish_uncounted, question, text, transcript};
-use crate::llm::{Llm, Piece};
+use crate::llm::{Llm, Pictures, Piece};
 
 #[tokio::test]
 async fn a_request_as_servers_expect_it() {
@@ -20,7 +20,7 @@ async fn a_request_as_servers_expect_it() {
         effect: SideEffect::Read,
     };
     let llm = Llm::new(mock.config()).unwrap();
-    transcript(llm.stream(&request, &[spec("list_tasks"), spec("hidden")])).await;
+    transcript(llm.stream(&request, &Pictures::new(), &[spec("list_tasks"), spec("hidden")])).await;
     let seen = &mock.requests()[0];
     expect![[r#"
         {
@@ -87,7 +87,7 @@ async fn without_a_key_or_usage_nothing_is_said_of_them() {
     let mut config = mock.config();
     config.api_key = secrecy::SecretString::from("");
     config.stream_options = false;
-    transcript(Llm::new(config).unwrap().stream(&question(), &[])).await;
+    transcript(Llm::new(config).unwrap().stream(&question(), &Pictures::new(), &[])).await;
     let seen = &mock.requests()[0];
     assert!(!seen.head.to_lowercase().contains("authorization"), "{}", seen.head);
     assert!(seen.body.get("stream_options").is_none());
@@ -139,7 +139,7 @@ fn conversation() -> ModelRequest {
     ModelRequest {
         messages: vec![
             Message::System { content: "Be brief.".to_owned() },
-            Message::User { content: "Привет".to_owned() },
+            Message::user("Привет"),
             Message::Assistant { content: String::new(), tool_calls: vec![call] },
             Message::Tool { tool_call_id: "a1".to_owned(), content: "[]".to_owned() },
             Message::Assistant { content: "None.".to_owned(), tool_calls: vec![] },
