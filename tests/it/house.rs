@@ -35,7 +35,7 @@ impl Source {
 pub fn sources() -> Vec<Source> {
     let root = place::repository();
     let mut found = Vec::new();
-    for folder in ["shared", "gateway", "worker", "tests", "migrations"] {
+    for folder in ["shared", "gateway", "worker", "agentctl", "tests", "migrations"] {
         collect(&root, &root.join(folder), &mut found);
     }
     assert!(found.len() > 50, "the repository has more files than {}", found.len());

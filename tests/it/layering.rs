@@ -1,17 +1,32 @@
 //! The arrows of the layout: which package and which module may use which.
 use crate::house::{Source, is_allowed, is_caught, nobody_breaks, sources};
 
-const OURS: [&str; 7] = ["contract", "shared", "gradio", "agent", "gateway", "worker", "tests"];
+const OURS: [&str; 9] = [
+    "contract",
+    "shared",
+    "gradio",
+    "agent",
+    "documents",
+    "gateway",
+    "worker",
+    "agentctl",
+    "tests",
+];
 
 /// Manifest, and the packages of ours that it may depend on.
-const PACKAGES: [(&str, &[&str]); 7] = [
+const PACKAGES: [(&str, &[&str]); 9] = [
     ("shared/contract/Cargo.toml", &[]),
     ("gateway/gradio/Cargo.toml", &["contract"]),
     ("worker/agent/Cargo.toml", &["contract"]),
+    ("worker/documents/Cargo.toml", &["contract"]),
     ("shared/Cargo.toml", &["contract"]),
     ("gateway/Cargo.toml", &["contract", "shared", "gradio"]),
-    ("worker/Cargo.toml", &["contract", "shared", "agent"]),
-    ("tests/Cargo.toml", &["contract", "shared", "gradio", "agent", "gateway", "worker"]),
+    ("worker/Cargo.toml", &["contract", "shared", "agent", "documents"]),
+    ("agentctl/Cargo.toml", &["contract", "shared"]),
+    (
+        "tests/Cargo.toml",
+        &["contract", "shared", "gradio", "agent", "documents", "gateway", "worker"],
+    ),
 ];
 
 /// The pure packages may use these of other people's, and no more.
@@ -60,6 +75,7 @@ fn packages(source: &Source) -> Vec<String> {
 fn packages_point_one_way() {
     is_caught(packages, "worker/agent/Cargo.toml", "[dependencies]\ntokio.workspace = true\n");
     is_caught(packages, "gateway/Cargo.toml", "[dependencies]\nworker.workspace = true\n");
+    is_caught(packages, "agentctl/Cargo.toml", "[dependencies]\nworker.workspace = true\n");
     is_caught(packages, "shared/Cargo.toml", "[dependencies]\nagent = { path = \"x\" }\n");
     is_allowed(
         packages,
@@ -82,7 +98,7 @@ fn every_package_is_known_here() {
 }
 
 /// A module (`foo.rs` and `foo/`), and the modules of its crate that it must not use.
-const MODULES: [(&str, &[&str]); 16] = [
+const MODULES: [(&str, &[&str]); 20] = [
     ("shared/src/bus", &["store"]),
     ("shared/src/store", &["bus"]),
     ("shared/src/runtime", &["bus", "store"]),
@@ -91,8 +107,9 @@ const MODULES: [(&str, &[&str]); 16] = [
     ("gateway/src/error", &["app", "http", "submissions", "auth"]),
     ("gateway/src/submissions", &["http"]),
     ("worker/src/config", &["app", "consumer", "job", "driver", "tools", "backend", "llm"]),
-    ("worker/src/job", &["consumer"]),
-    ("worker/src/driver", &["consumer", "job"]),
+    ("worker/src/job", &["consumer", "operator"]),
+    ("worker/src/driver", &["consumer", "job", "operator"]),
+    ("worker/src/operator", &["consumer", "job", "driver", "tools", "backend", "llm"]),
     ("worker/src/context", &["consumer", "job", "driver"]),
     ("worker/src/tools", &["consumer", "job", "driver", "llm", "app"]),
     ("worker/src/backend", &["consumer", "job", "driver", "llm", "tools", "app"]),
@@ -101,6 +118,10 @@ const MODULES: [(&str, &[&str]); 16] = [
         "worker/src/documents",
         &["consumer", "job", "driver", "llm", "tools", "backend", "app", "config"],
     ),
+    ("worker/src/lease", &["consumer", "job", "driver", "llm", "tools", "backend", "app"]),
+    ("worker/src/doubt", &["consumer", "job", "driver", "llm", "tools", "backend", "app"]),
+    // What the doctor finds follows from its facts alone.
+    ("agentctl/src/doctor/rules", &["fleet", "config", "doctor::gather"]),
     ("worker/src/backoff", &["consumer", "job", "driver", "llm", "tools", "backend", "app"]),
 ];
 

@@ -1,6 +1,8 @@
 //! Numbers of the specification, as a user meets them.
 use std::time::Duration;
 
+use contract::ids::{ConversationId, SessionToken, TurnId, UserId};
+use contract::subject;
 use serde_json::json;
 use tests::cluster::Cluster;
 use tests::gradio::Submission;
@@ -33,6 +35,38 @@ async fn a_second_message_while_one_is_answered_is_refused_with_the_live_turn() 
     assert_eq!(alice.finish(&event).await.text(), "a b c d e f g h");
     assert_eq!(cluster.model.requests().len(), 1);
     assert_eq!(tab.say("c1", "and now?").await.text(), "Done.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_waits_for_the_job_of_a_turn_that_has_ended() {
+    let mut cluster = Cluster::builder().workers(0).start().await;
+    cluster.expect_jobs_left();
+    let alice = UserId::try_from("alice".to_owned()).unwrap();
+    let conversation = ConversationId::from_reference(&alice, "c1").unwrap();
+    let session = SessionToken::try_from("s1".to_owned()).unwrap();
+    let turn = TurnId(uuid::Uuid::now_v7());
+    let context = async_nats::jetstream::new(cluster.nats.client().await);
+    let publish = async |subject: String, id: String, body: serde_json::Value| {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert(subject::HEADER_MESSAGE_ID, id);
+        let sent = context.publish_with_headers(subject, headers, body.to_string().into());
+        sent.await.unwrap().await.unwrap();
+    };
+    publish(subject::job(conversation), turn.to_string(), json!({"user_id": "alice"})).await;
+    let end = json!({"v": 1, "turn_id": turn, "attempt": 1, "n": 1, "type": "turn_end",
+        "data": {"status": "completed"}, "ts": "2026-11-30T12:00:00Z"});
+    publish(subject::event(conversation, &session, turn), "end".to_owned(), end).await;
+
+    let mut client = cluster.client("alice");
+    let event = client.submit(Submission::new("hello", Some("c1"), None)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let jobs = context.get_stream(subject::STREAM_JOBS).await.unwrap();
+    jobs.purge().filter(subject::job(conversation)).await.unwrap();
+    let accepted = || async {
+        let job = jobs.get_last_raw_message_by_subject(&subject::job(conversation)).await;
+        job.is_ok_and(|job| String::from_utf8_lossy(&job.payload).contains(&event))
+    };
+    tests::process::wait_until("the job", Duration::from_secs(2), accepted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

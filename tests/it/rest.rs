@@ -40,6 +40,26 @@ async fn a_conversation_is_created_listed_archived_and_brought_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_renamed_by_its_owner_only() {
+    let cluster = Cluster::start().await;
+    let rest = cluster.rest("alice");
+    let (_, made) = rest.post("/api/assistant/conversations", json!({"title": "Plans"})).await;
+    let path = format!("/api/assistant/conversations/{}", made["id"].as_str().unwrap());
+    let (status, renamed) = rest.patch(&path, json!({"title": "  Планы на\nквартал "})).await;
+    assert_eq!((status, &renamed["title"]), (200, &json!("Планы на квартал")), "{renamed}");
+    assert_eq!(renamed["updated_at"], made["updated_at"]);
+    let (_, list) = rest.get("/api/assistant/conversations?search=квартал").await;
+    assert_eq!(list["items"][0]["title"], "Планы на квартал");
+    for body in [json!({}), json!({"title": " \n"})] {
+        assert_eq!(rest.patch(&path, body.clone()).await.0, 422, "{body}");
+    }
+    let (status, _) = cluster.rest("bob").patch(&path, json!({"title": "mine"})).await;
+    assert_eq!(status, 404);
+    let (_, list) = rest.get("/api/assistant/conversations").await;
+    assert_eq!(list["items"][0]["title"], "Планы на квартал");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lists_come_in_pages_and_nobody_elses() {
     let cluster = Cluster::start().await;
     let rest = cluster.rest("alice");

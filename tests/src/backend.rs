@@ -11,6 +11,7 @@ mod operation;
 mod serve;
 mod world;
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::place;
 
 /// The service that may act for users.
 pub const CLIENT_ID: &str = "agent";
@@ -48,6 +51,8 @@ pub enum FaultKind {
     DelayMs(u64),
     /// Answers with this status and a FastAPI-like body; no effect.
     Status(u16),
+    /// Answers 503 and asks for so many seconds of patience; no effect.
+    BusyFor(u64),
     /// Resets the connection; no effect.
     CutBefore,
     /// The effect happens, then the connection is reset.
@@ -67,6 +72,7 @@ pub struct Call {
     pub service: String,
     pub user: String,
     pub idempotency_key: String,
+    pub traceparent: String,
     pub path: String,
     pub query: String,
     pub body: Value,
@@ -116,7 +122,11 @@ impl Backend {
     }
 
     pub async fn start_at(secret: &str, port: u16) -> std::io::Result<Backend> {
-        let listener = listener::Cuttable::bind(port).await?;
+        Self::start_on(secret, place::loopback(port)).await
+    }
+
+    pub async fn start_on(secret: &str, address: SocketAddr) -> std::io::Result<Backend> {
+        let listener = listener::Cuttable::bind(address).await?;
         let url = format!("http://127.0.0.1:{}", listener.port());
         let desk = Arc::new(Desk { secret: secret.to_owned(), ..Desk::default() });
         let task = tokio::spawn(serve::run(listener, Arc::clone(&desk), CancellationToken::new()));

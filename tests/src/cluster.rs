@@ -2,12 +2,14 @@
 //!
 //! Tests that use it run on a multi-threaded runtime, because the end of a [`Cluster`] blocks.
 mod jobs;
+pub mod spare;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::agentctl::Agentctl;
 use crate::backend::{self, Backend};
 use crate::database::{self, Database};
 use crate::gradio::Client;
@@ -21,15 +23,18 @@ use crate::token;
 
 /// 32 bytes in base64.
 pub const SEAL_KEY: &str = "dGVzdHMtYW5kLWRlbW8tb25seS0zMi1ieXRlcy1rZXk=";
-const ACK_WAIT_MS: &str = "2000";
-const HEARTBEAT_MS: &str = "500";
+const ACK_WAIT: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 pub type Settings = BTreeMap<String, String>;
 
 /// What the migration step is told besides the two addresses.
 pub fn migrate_settings() -> Settings {
-    settings(&[("ACK_WAIT_MS", ACK_WAIT_MS), ("LOG", "info")])
+    settings(&[("ACK_WAIT_MS", &millis(ACK_WAIT)), ("LOG", "info")])
+}
+
+fn millis(time: Duration) -> String {
+    time.as_millis().to_string()
 }
 
 fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -41,8 +46,10 @@ pub struct Builder {
     workers: usize,
     gateway_env: Settings,
     worker_env: Settings,
+    migrate_env: Settings,
     nats_proxied: Option<String>,
     database: Option<Database>,
+    ack_wait: Duration,
 }
 
 pub struct Cluster {
@@ -53,6 +60,7 @@ pub struct Cluster {
     gateways: Vec<Node>,
     workers: Vec<Node>,
     front: Option<RoundRobin>,
+    worker_env: Settings,
     dir: PathBuf,
     expects_jobs_left: bool,
 }
@@ -87,9 +95,21 @@ impl Builder {
         self
     }
 
+    /// For the step before the services start.
+    pub fn migrate_env(mut self, name: &str, value: &str) -> Self {
+        self.migrate_env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// Workers reach NATS at this address, e.g. through a proxy.
     pub fn workers_reach_nats_at(mut self, url: &str) -> Self {
         self.nats_proxied = Some(url.to_owned());
+        self
+    }
+
+    /// Of the consumer and of the leases; heartbeats come four times as often.
+    pub fn ack_wait(mut self, ack_wait: Duration) -> Self {
+        self.ack_wait = ack_wait;
         self
     }
 
@@ -110,13 +130,24 @@ impl Builder {
             Some(database) => database,
             None => Database::fresh().await,
         };
-        database::migrate(&gateway, &nats.url(), database.url());
+        let (replicas, ack_wait) = (nats.replicas().to_string(), millis(self.ack_wait));
+        let topology = settings(&[("NATS_REPLICAS", &replicas), ("ACK_WAIT_MS", &ack_wait)]);
+        let mut migrating = migrate_settings();
+        migrating.extend(topology.clone());
+        migrating.extend(self.migrate_env);
+        database::migrate(&gateway, &nats.url(), database.url(), &migrating);
         let backend = Backend::start(token::SECRET).await;
         let model = Model::start().await;
         let mut gateway_env = gateway_settings(&nats.url(), database.url());
+        gateway_env.extend(topology.clone());
         gateway_env.extend(self.gateway_env);
         let worker_nats = self.nats_proxied.unwrap_or_else(|| nats.url());
         let mut worker_env = worker_settings(&worker_nats, database.url(), &backend, &model);
+        worker_env.extend(topology);
+        worker_env.extend(settings(&[
+            ("HEARTBEAT_MS", &millis(self.ack_wait / 4)),
+            ("LEASE_MS", &ack_wait),
+        ]));
         worker_env.extend(self.worker_env);
         let dir = scratch("logs");
         let node = |program: &'static str, path: &Path, number: usize, env: &Settings| {
@@ -133,6 +164,7 @@ impl Builder {
             gateways,
             workers,
             front: None,
+            worker_env,
             dir,
             expects_jobs_left: false,
         };
@@ -154,8 +186,10 @@ impl Cluster {
             workers: 1,
             gateway_env: Settings::new(),
             worker_env: Settings::new(),
+            migrate_env: Settings::new(),
             nats_proxied: None,
             database: None,
+            ack_wait: ACK_WAIT,
         }
     }
 
@@ -186,7 +220,24 @@ impl Cluster {
         Rest::new(&self.url(), &token::user(user))
     }
 
+    /// The operator's tool, with the variables of gateway and worker.
+    pub fn agentctl(&self) -> Agentctl {
+        let nodes = self.gateways.iter().chain(&self.workers);
+        let mut env: Settings = nodes.flat_map(|node| node.env.clone()).collect();
+        env.insert("USER".to_owned(), "olga".to_owned());
+        Agentctl::new(env)
+    }
+
     /// `kill -9`.
+    /// What Prometheus would read of the gateway at `index`.
+    pub async fn gateway_metrics(&self, index: usize) -> String {
+        self.gateways[index].metrics().await
+    }
+
+    pub async fn worker_metrics(&self, index: usize) -> String {
+        self.workers[index].metrics().await
+    }
+
     pub fn kill_worker(&mut self, index: usize) {
         self.workers[index].process.kill();
     }
@@ -197,6 +248,11 @@ impl Cluster {
 
     pub fn worker(&mut self, index: usize) -> &mut Process {
         &mut self.workers[index].process
+    }
+
+    /// What its workers are configured with, but for name and port.
+    pub fn worker_settings(&self) -> &Settings {
+        &self.worker_env
     }
 
     /// How many workers were started.
@@ -218,13 +274,38 @@ impl Cluster {
         self.gateways[index].wait_ready().await;
     }
 
+    /// How many gateways and workers say that they are ready.
+    pub async fn ready_count(&self) -> usize {
+        let asked = self.gateways.iter().chain(&self.workers).map(Node::ready_request);
+        let answers = futures_util::future::join_all(asked.map(is_success)).await;
+        answers.into_iter().filter(|ready| *ready).count()
+    }
+
     /// One more worker, configured like the first.
     pub async fn add_worker(&mut self) {
-        let (program, env) = (place::program("worker"), self.workers[0].env.clone());
+        self.add_worker_with(&[]).await;
+    }
+
+    /// One more worker, configured like the first but for these variables.
+    pub async fn add_worker_with(&mut self, different: &[(&str, &str)]) {
+        self.start_worker_with(different);
+        if let Some(node) = self.workers.last_mut() {
+            node.wait_ready().await;
+        }
+    }
+
+    /// The same, without waiting until it is ready.
+    pub fn start_worker_with(&mut self, different: &[(&str, &str)]) {
+        let program = place::program("worker");
+        let mut env = self.workers[0].env.clone();
+        env.extend(settings(different));
         let name = format!("worker-{}", self.workers.len());
-        let mut node = Node::start("worker", &program, &name, env, &self.dir);
-        node.wait_ready().await;
-        self.workers.push(node);
+        self.workers.push(Node::start("worker", &program, &name, env, &self.dir));
+    }
+
+    /// Where gateways and workers write their logs.
+    pub fn log_dir(&self) -> &Path {
+        &self.dir
     }
 
     /// This test ends with unfinished jobs on purpose.
@@ -289,17 +370,27 @@ impl Node {
     }
 
     async fn wait_ready(&mut self) {
-        let http = place::http();
-        let url = format!("http://127.0.0.1:{}/healthz/ready", self.port);
+        let request = self.ready_request();
         let process = &mut self.process;
         let ready = || {
             if let Some(status) = process.exited() {
                 panic!("{} ended with {status}:\n{}", process.name(), process.log_tail(30));
             }
-            let request = http.get(&url).timeout(Duration::from_secs(2));
-            async move { request.send().await.is_ok_and(|answer| answer.status().is_success()) }
+            is_success(request.try_clone().unwrap())
         };
         wait_until(&format!("{} ready", self.name), READY_WITHIN, ready).await;
+    }
+
+    async fn metrics(&self) -> String {
+        let url = format!("http://127.0.0.1:{}/metrics", self.port);
+        let answer = place::http().get(url).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{}", self.name);
+        answer.text().await.unwrap()
+    }
+
+    fn ready_request(&self) -> reqwest::RequestBuilder {
+        let url = format!("http://127.0.0.1:{}/healthz/ready", self.port);
+        place::http().get(url).timeout(Duration::from_secs(5))
     }
 
     fn spawn(path: &Path, name: &str, env: &Settings, dir: &Path) -> Process {
@@ -307,6 +398,10 @@ impl Node {
         command.env_clear().envs(env);
         Process::start(name, command, &dir.join(format!("{name}.log")))
     }
+}
+
+async fn is_success(request: reqwest::RequestBuilder) -> bool {
+    request.send().await.is_ok_and(|answer| answer.status().is_success())
 }
 
 pub fn gateway_settings(nats_url: &str, database_url: &str) -> Settings {
@@ -317,7 +412,8 @@ pub fn gateway_settings(nats_url: &str, database_url: &str) -> Settings {
         ("SEAL_KEY", SEAL_KEY),
         ("SERVICE_CLIENT_ID", backend::CLIENT_ID),
         ("SERVICE_CLIENT_SECRET", backend::CLIENT_SECRET),
-        ("ACK_WAIT_MS", ACK_WAIT_MS),
+        ("GATEWAY_NOTICE_MS", "200"),
+        ("ACK_WAIT_MS", &millis(ACK_WAIT)),
         ("LOG", "info"),
     ])
 }
@@ -339,9 +435,6 @@ fn worker_settings(
         ("OPENAI_BASE_URL", model.url()),
         ("OPENAI_API_KEY", llm::API_KEY),
         ("OPENAI_MODEL", llm::MODEL),
-        ("ACK_WAIT_MS", ACK_WAIT_MS),
-        ("HEARTBEAT_MS", HEARTBEAT_MS),
-        ("LEASE_MS", ACK_WAIT_MS),
         ("DRAIN_S", "5"),
         ("LOG", "info"),
     ])

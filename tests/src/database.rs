@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use crate::cluster::{Settings, migrate_settings};
 use crate::nats::Nats;
 use crate::place;
 use crate::process::{Process, scratch, wait_until};
@@ -43,8 +44,17 @@ impl Server {
 
     pub async fn restart(&mut self) {
         self.process.kill();
+        self.start_again().await;
+    }
+
+    /// After [`Self::stop`], on the same port and folder.
+    pub async fn start_again(&mut self) {
         self.process = Self::spawn(&self.dir, self.port, self.durable);
         self.ready().await;
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// An orderly end, as SIGINT asks for: sessions are cut, everything is written.
@@ -185,6 +195,13 @@ impl Database {
         &self.url
     }
 
+    /// Cuts every connection to this database, as a failover does.
+    pub async fn terminate_backends(&self) {
+        let statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        execute(&self.url, statement).await.unwrap();
+    }
+
     pub async fn pool(&self) -> sqlx::PgPool {
         sqlx::postgres::PgPoolOptions::new().max_connections(3).connect(&self.url).await.unwrap()
     }
@@ -204,7 +221,7 @@ async fn migrated_data() -> PathBuf {
     let nats = Nats::start().await;
     let mut server = Server::start(&building, place::free_port(), false).await;
     execute(&server.url("postgres"), &format!("CREATE DATABASE {TEMPLATE}")).await.unwrap();
-    migrate(&gateway, &nats.url(), &server.url(TEMPLATE));
+    migrate(&gateway, &nats.url(), &server.url(TEMPLATE), &migrate_settings());
     server.stop();
     let staged = dir.with_extension("new");
     let _ = std::fs::remove_dir_all(&staged);
@@ -214,10 +231,10 @@ async fn migrated_data() -> PathBuf {
 }
 
 /// Runs the step that a deployment runs before its services start.
-pub fn migrate(gateway: &Path, nats_url: &str, database_url: &str) {
+pub fn migrate(gateway: &Path, nats_url: &str, database_url: &str, settings: &Settings) {
     let mut command = Command::new(gateway);
     command.arg("migrate").env("NATS_URL", nats_url).env("DATABASE_URL", database_url);
-    command.envs(crate::cluster::migrate_settings());
+    command.envs(settings);
     let output = command.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "gateway migrate: {error}");

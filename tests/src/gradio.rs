@@ -3,6 +3,7 @@
 //! Strict where the stock clients are: an unknown message, a frame that is no plain `data:` line, a value
 //! after the completion or a second completion fails the test.
 mod inbox;
+pub mod raw;
 pub mod turn;
 
 use std::sync::Arc;
@@ -37,12 +38,19 @@ pub struct Submission {
 impl Submission {
     /// A message, in the form `[{text, files}, conversation, action]`.
     pub fn new(text: &str, conversation: Option<&str>, action: Option<&str>) -> Self {
-        Self::raw(json!([{"text": text, "files": []}, conversation, action, null, null]))
+        Self::raw(json!([{"text": text, "files": []}, conversation, action, null, null, null]))
     }
 
     /// The `data` array as it is.
     pub fn raw(data: Value) -> Self {
         Self { body: json!({"data": data, "fn_index": 0}) }
+    }
+
+    /// With the client's own id of the message.
+    #[must_use]
+    pub fn named(mut self, message_id: &str) -> Self {
+        self.body["data"][3] = json!(message_id);
+        self
     }
 
     /// Any further field of the body, e.g. `event_data`.
@@ -84,6 +92,16 @@ impl Client {
         token.clone_into(&mut self.token);
     }
 
+    /// Sends this `traceparent` from now on.
+    pub fn set_trace(&mut self, traceparent: &str) {
+        let value = reqwest::header::HeaderValue::from_str(traceparent).unwrap();
+        let headers = reqwest::header::HeaderMap::from_iter([(
+            reqwest::header::HeaderName::from_static("traceparent"),
+            value,
+        )]);
+        self.http = reqwest::Client::builder().no_proxy().default_headers(headers).build().unwrap();
+    }
+
     /// From now on talks to another gateway.
     pub fn move_to(&mut self, base: &str) {
         base.clone_into(&mut self.base);
@@ -120,6 +138,16 @@ impl Client {
             body["session_hash"] = json!(self.session);
         }
         self.post("/gradio_api/queue/join", &body).await
+    }
+
+    /// A join whose answer gets lost on its way.
+    pub async fn join_in_vain(&self, submission: Submission) {
+        let mut body = submission.body;
+        body["session_hash"] = json!(self.session);
+        let url = format!("{}/gradio_api/queue/join", self.base);
+        let request = self.http.post(url).bearer_auth(&self.token).json(&body);
+        let answer = request.send().await;
+        assert!(answer.is_err(), "the answer arrived: {answer:?}");
     }
 
     /// Opens the session's stream unless it is open.

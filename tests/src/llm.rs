@@ -9,6 +9,9 @@ pub mod reply;
 mod serve;
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -16,6 +19,8 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use reply::Reply;
+
+use crate::place;
 
 pub const API_KEY: &str = "scripted-model-key";
 pub const MODEL: &str = "scripted";
@@ -31,6 +36,7 @@ pub struct Model {
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub body: Value,
+    pub traceparent: String,
     pub asked_at: Instant,
     pub chunks_sent: usize,
     /// When the peer closed the connection before the answer had been written.
@@ -41,6 +47,20 @@ pub struct Exchange {
 struct Script {
     phrase: String,
     replies: VecDeque<Reply>,
+    by_step: bool,
+}
+
+impl Script {
+    fn next(&mut self, newest: &str, step: usize) -> Option<Reply> {
+        if !self.by_step {
+            return self.replies.pop_front();
+        }
+        // Other turns have other calls.
+        let mut hasher = DefaultHasher::new();
+        (newest, step).hash(&mut hasher);
+        let name = format!("call_{:016x}", hasher.finish());
+        self.replies.get(step).map(|reply| reply.clone().with_call_ids(&name))
+    }
 }
 
 #[derive(Default)]
@@ -50,9 +70,13 @@ struct Desk {
     /// What to answer when no script fits.
     fallback: Mutex<Fallback>,
     exchanges: Mutex<Vec<Exchange>>,
+    forgets_requests: AtomicBool,
     violations: Mutex<Vec<String>>,
     changed: tokio::sync::Notify,
 }
+
+/// Says what to answer to a request.
+pub type Rule = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
 #[derive(Clone, Default)]
 enum Fallback {
@@ -61,6 +85,7 @@ enum Fallback {
     Text,
     /// Rules that choose tools from Russian and English phrases.
     Demo,
+    Rule(Rule),
 }
 
 impl Model {
@@ -69,7 +94,11 @@ impl Model {
     }
 
     pub async fn start_at(port: u16) -> std::io::Result<Model> {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+        Self::start_on(place::loopback(port)).await
+    }
+
+    pub async fn start_on(address: SocketAddr) -> std::io::Result<Model> {
+        let listener = tokio::net::TcpListener::bind(address).await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
         let desk = Arc::new(Desk::default());
         let task = tokio::spawn(serve::run(listener, Arc::clone(&desk)));
@@ -81,6 +110,11 @@ impl Model {
         *self.desk.fallback.lock().unwrap() = Fallback::Demo;
     }
 
+    /// Follow this rule where no script fits.
+    pub fn follow(&self, rule: Rule) {
+        *self.desk.fallback.lock().unwrap() = Fallback::Rule(rule);
+    }
+
     /// The value of `OPENAI_BASE_URL`.
     pub fn url(&self) -> &str {
         &self.url
@@ -89,13 +123,28 @@ impl Model {
     /// The answers to requests whose newest user message contains `phrase`, in this order. The latest
     /// script that fits and still has an answer is followed.
     pub fn on(&self, phrase: &str, replies: impl IntoIterator<Item = Reply>) {
-        let replies = replies.into_iter().collect();
-        self.desk.scripts.lock().unwrap().push(Script { phrase: phrase.to_owned(), replies });
+        self.add(phrase, replies, false);
+    }
+
+    /// As [`Model::on`], but the answer goes by the step of the turn: however often the same step is asked,
+    /// by whatever worker, it gets the same answer.
+    pub fn on_steps(&self, phrase: &str, replies: impl IntoIterator<Item = Reply>) {
+        self.add(phrase, replies, true);
+    }
+
+    fn add(&self, phrase: &str, replies: impl IntoIterator<Item = Reply>, by_step: bool) {
+        let (phrase, replies) = (phrase.to_owned(), replies.into_iter().collect());
+        self.desk.scripts.lock().unwrap().push(Script { phrase, replies, by_step });
     }
 
     /// The answer to the next request that no phrase fits.
     pub fn queue(&self, reply: Reply) {
         self.desk.queue.lock().unwrap().push_back(reply);
+    }
+
+    /// From now on exchanges have no body: a long run would fill the memory.
+    pub fn forget_requests(&self) {
+        self.desk.forgets_requests.store(true, Ordering::SeqCst);
     }
 
     pub fn exchanges(&self) -> Vec<Exchange> {
@@ -140,11 +189,10 @@ impl Drop for Model {
 
 impl Desk {
     fn choose(&self, body: &Value) -> Reply {
-        let newest = demo::newest_user_text(body);
+        let (newest, step) = (demo::newest_user_text(body), demo::step(body));
         let mut scripts = self.scripts.lock().unwrap();
-        let fitting =
-            scripts.iter_mut().rev().find(|s| newest.contains(&s.phrase) && !s.replies.is_empty());
-        if let Some(reply) = fitting.and_then(|script| script.replies.pop_front()) {
+        let mut fitting = scripts.iter_mut().rev().filter(|s| newest.contains(&s.phrase));
+        if let Some(reply) = fitting.find_map(|script| script.next(&newest, step)) {
             return reply;
         }
         drop(scripts);
@@ -154,14 +202,18 @@ impl Desk {
         match &*self.fallback.lock().unwrap() {
             Fallback::Text => Reply::text("Done."),
             Fallback::Demo => demo::choose(body),
+            Fallback::Rule(rule) => rule(body),
         }
     }
 
-    fn open(&self, body: Value) -> usize {
+    fn open(&self, body: Value, traceparent: &str) -> usize {
         let mut exchanges = self.exchanges.lock().unwrap();
         let asked_at = Instant::now();
+        let forgets = self.forgets_requests.load(Ordering::SeqCst);
+        let body = if forgets { Value::Null } else { body };
         exchanges.push(Exchange {
             body,
+            traceparent: traceparent.to_owned(),
             asked_at,
             chunks_sent: 0,
             hung_up_at: None,

@@ -1,7 +1,9 @@
 //! Where things are found on this machine: programs, the repository, free ports.
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::SystemTime;
 
 pub fn repository() -> PathBuf {
@@ -10,6 +12,14 @@ pub fn repository() -> PathBuf {
 
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The same, or what is in the file that `NAME_FILE` names.
+pub fn secret(name: &str) -> Option<String> {
+    variable(name).or_else(|| {
+        let text = std::fs::read_to_string(variable(&format!("{name}_FILE"))?).ok()?;
+        Some(text.trim().to_owned())
+    })
 }
 
 fn tool(variable_name: &str, under_tools: &str) -> PathBuf {
@@ -57,18 +67,18 @@ fn build_if_stale() {
         return;
     }
     let target = target();
-    let lock = std::fs::File::create(target.join(".programs.lock")).unwrap();
+    let lock = File::create(target.join(".programs.lock")).unwrap();
     lock.lock().unwrap();
     let stamp = target.join(".programs.built");
     let built = std::fs::metadata(&stamp)
         .and_then(|meta| meta.modified())
         .unwrap_or(SystemTime::UNIX_EPOCH);
-    let newest = ["gateway", "worker", "shared", "migrations", "Cargo.lock"]
+    let newest = ["gateway", "worker", "agentctl", "shared", "migrations", "Cargo.lock"]
         .iter()
         .map(|part| newest_change(&repository().join(part)))
         .max()
         .unwrap();
-    let present = target.join("gateway").exists() && target.join("worker").exists();
+    let present = ["gateway", "worker", "agentctl"].iter().all(|name| target.join(name).exists());
     if present && newest < built {
         return;
     }
@@ -76,14 +86,20 @@ fn build_if_stale() {
     let mut cargo = Command::new(variable("CARGO").unwrap_or_else(|| "cargo".to_owned()));
     cargo.current_dir(repository()).args(["build", "--quiet", "--workspace", "--bins"]);
     cargo.env("CARGO_TARGET_DIR", target.parent().unwrap());
+    // What Cargo tells a test about its package makes some build scripts, and all that depends on them, run again.
+    for (name, _) in std::env::vars() {
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
     match target.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => {}
         Some(profile) => {
             cargo.args(["--profile", profile]);
         }
     }
-    assert!(cargo.status().unwrap().success(), "building gateway and worker failed");
-    let file = std::fs::File::create(&stamp).unwrap();
+    assert!(cargo.status().unwrap().success(), "building the programs failed");
+    let file = File::create(&stamp).unwrap();
     file.set_modified(started).unwrap();
 }
 
@@ -99,12 +115,32 @@ fn newest_change(path: &Path) -> SystemTime {
     meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// A port nobody listens on, from below the range that the system gives to outgoing connections.
+pub fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// `<NAME>_LISTEN`, else `<NAME>_PORT` on loopback, else `port` there.
+pub fn listen(name: &str, port: u16) -> SocketAddr {
+    let set = |what: &str| variable(&format!("{name}_{what}"));
+    match set("LISTEN") {
+        Some(address) => address.parse().unwrap(),
+        None => loopback(set("PORT").map_or(port, |text| text.parse().unwrap())),
+    }
+}
+
+/// A port nobody listens on, from below the range that the system gives to outgoing connections. As long as this
+/// process lives no other one gets it from here: a program may listen seconds later.
 pub fn free_port() -> u16 {
+    static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let claims = std::env::temp_dir().join("agentchat-ports");
+    std::fs::create_dir_all(&claims).unwrap();
     for _ in 0..1_000 {
         let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
         let port = 12_000 + u16::try_from(random % 20_000).unwrap();
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let claim = File::create(claims.join(port.to_string())).unwrap();
+        let is_free = || std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if claim.try_lock().is_ok() && is_free() {
+            TAKEN.lock().unwrap().push(claim);
             return port;
         }
     }

@@ -89,6 +89,30 @@ impl Process {
         }
     }
 
+    /// SIGTERM; returns at once.
+    pub fn ask_to_stop(&self) {
+        self.signal("TERM");
+    }
+
+    /// How it ended, if it did so by itself in time.
+    pub async fn ends_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        while self.exited().is_none() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(15)).await;
+        }
+        self.exited()
+    }
+
+    /// Returns when the log has these words so often.
+    pub async fn logs(&self, words: &str, times: usize) {
+        let count = || {
+            let text = std::fs::read(&self.log).unwrap_or_default();
+            String::from_utf8_lossy(&text).matches(words).count()
+        };
+        let said = || async { count() >= times };
+        wait_until(&format!("{}: {words}", self.name), Duration::from_secs(30), said).await;
+    }
+
     /// SIGTERM, then SIGKILL after `grace`. True if it went by itself.
     pub fn terminate(&mut self, grace: Duration) -> bool {
         if self.exited().is_some() {
@@ -106,6 +130,19 @@ impl Process {
         false
     }
 
+    /// Tells it to stop, and returns how it ended; it is not killed.
+    pub async fn stop(&mut self, within: Duration) -> ExitStatus {
+        self.signal("TERM");
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.exited() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{} has not stopped within {within:?}", self.name);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Freezes the process: it holds its sockets and does nothing.
     pub fn freeze(&self) {
         self.signal("STOP");
@@ -113,6 +150,28 @@ impl Process {
 
     pub fn thaw(&self) {
         self.signal("CONT");
+    }
+
+    /// Freezes it and all its children (Postgres answers from one per connection).
+    pub fn freeze_family(&self) {
+        for pid in family_of(self.pid()).0 {
+            signal(pid, "STOP");
+        }
+    }
+
+    pub fn thaw_family(&self) {
+        for pid in family_of(self.pid()).0 {
+            signal(pid, "CONT");
+        }
+    }
+
+    /// Memory in use, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or_default() * 1024
     }
 
     pub fn exited(&mut self) -> Option<ExitStatus> {
@@ -138,9 +197,7 @@ impl Process {
     }
 
     fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let _ =
-            Command::new("kill").args([&format!("-{name}"), &pid]).stderr(Stdio::null()).status();
+        signal(self.pid(), name);
     }
 
     fn forget(&self) {
@@ -154,8 +211,18 @@ impl Drop for Process {
     }
 }
 
+fn signal(pid: u32, name: &str) {
+    let (name, pid) = (format!("-{name}"), pid.to_string());
+    let _ = Command::new("kill").args([&name, &pid]).stderr(Stdio::null()).status();
+}
+
 /// CPU time of a process and of all its descendants (Postgres forks one per connection).
 pub fn cpu_of_tree(root: u32) -> Duration {
+    family_of(root).1
+}
+
+/// A process with all its descendants, and the CPU time of them all.
+fn family_of(root: u32) -> (Vec<u32>, Duration) {
     let mut parents = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -178,7 +245,7 @@ pub fn cpu_of_tree(root: u32) -> Duration {
         next += 1;
     }
     // Linux reports in units of 1/100 s on every platform that matters here.
-    Duration::from_millis(ticks * 10)
+    (family, Duration::from_millis(ticks * 10))
 }
 
 /// Parent and CPU ticks; those of children that have ended and were waited for included.

@@ -1,6 +1,6 @@
 //! A TCP proxy that can cut, delay and swallow what passes.
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,6 +18,9 @@ struct Switches {
     delay_ms: AtomicU64,
     swallow: AtomicBool,
     refuse: AtomicBool,
+    answers_to_lose: AtomicUsize,
+    /// What must pass before nothing does any more.
+    last_words: Mutex<Option<Vec<u8>>>,
     open: AtomicUsize,
     cut: tokio::sync::Notify,
 }
@@ -51,9 +54,19 @@ impl Proxy {
         self.switches.swallow.store(on, Ordering::SeqCst);
     }
 
+    /// Nothing passes any more after the next request to the target that contains `words`.
+    pub fn swallow_after(&self, words: &str) {
+        *self.switches.last_words.lock().unwrap() = Some(words.as_bytes().to_vec());
+    }
+
     /// New connections are closed at once (or no longer).
     pub fn refuse(&self, on: bool) {
         self.switches.refuse.store(on, Ordering::SeqCst);
+    }
+
+    /// So many times the target's next answer is thrown away, and its connection reset.
+    pub fn lose_answers(&self, count: usize) {
+        self.switches.answers_to_lose.store(count, Ordering::SeqCst);
     }
 
     /// Resets every open connection.
@@ -93,16 +106,45 @@ async fn relay(inner: TcpStream, target: &str, switches: &Switches) {
     let (inner_read, inner_write) = inner.into_split();
     let (outer_read, outer_write) = outer.into_split();
     tokio::select! {
-        () = pump(inner_read, outer_write, switches) => {}
-        () = pump(outer_read, inner_write, switches) => {}
+        () = pump(inner_read, outer_write, switches, Way::There) => {}
+        () = pump(outer_read, inner_write, switches, Way::Back) => {}
         () = switches.cut.notified() => {}
     }
 }
 
-async fn pump(mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, switches: &Switches) {
+impl Switches {
+    fn are_last_words(&self, passed: &[u8]) -> bool {
+        let mut words = self.last_words.lock().unwrap();
+        let found = words.as_ref().is_some_and(|words| {
+            passed.windows(words.len()).any(|piece| piece == words.as_slice())
+        });
+        if found {
+            *words = None;
+        }
+        found
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    There,
+    Back,
+}
+
+async fn pump(
+    mut from: tcp::OwnedReadHalf,
+    mut to: tcp::OwnedWriteHalf,
+    switches: &Switches,
+    way: Way,
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count) = from.read(&mut buffer).await {
         if count == 0 {
+            return;
+        }
+        let lose = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if way == Way::Back && switches.answers_to_lose.fetch_update(order, order, lose).is_ok() {
             return;
         }
         let delay_ms = switches.delay_ms.load(Ordering::SeqCst);
@@ -114,6 +156,9 @@ async fn pump(mut from: tcp::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, switche
         }
         if to.write_all(&buffer[..count]).await.is_err() {
             return;
+        }
+        if way == Way::There && switches.are_last_words(&buffer[..count]) {
+            switches.swallow.store(true, order);
         }
     }
 }

@@ -22,6 +22,10 @@ impl Rest {
         self.send(self.http.post(self.url(path)).json(&body)).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> (u16, Value) {
+        self.send(self.http.patch(self.url(path)).json(&body)).await
+    }
+
     pub async fn delete(&self, path: &str) -> (u16, Value) {
         self.send(self.http.delete(self.url(path))).await
     }

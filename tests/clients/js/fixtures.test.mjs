@@ -44,7 +44,7 @@ const jobs = {
 
 const call = { tool_call_id: text, tool: text };
 const data = {
-  queued: { user_id: text, session_hash: text, conversation_ref: optional(text), ahead: count, attach: optional({ turn_id: uuid, session: token, after: count }) },
+  queued: { user_id: text, session_hash: text, conversation_ref: optional(text), ahead: count, attach: optional({ turn_id: uuid, session: token, after: count }), digest: optional(text) },
   attempt: { attempt: count, worker: text },
   stream_token: { token: text },
   tool_start: { ...call, input: any },
@@ -75,6 +75,13 @@ const control = {
   released: { answer: one("released"), delivered: list({ turn_id: uuid, seq: count }) },
 };
 
+const settings = { ack_wait_ms: count, lease_ms: count, heartbeat_ms: count, drain_ms: count, database_pool: count };
+const workerAsk = { report: { ask: one("report") }, drain: { ask: one("drain"), worker: text, by: text } };
+const workerAnswer = {
+  report: { answer: one("report"), worker: text, version: text, slots: count, running: count, draining: one(true, false), started_at: time, clock: time, settings },
+  drained: { answer: one("drained"), worker: text, handed_over: count },
+};
+
 const kindOf = (file) => file.split(".")[0];
 
 for (const [file, value] of folder("job")) test(`job/${file}`, () => check(value, jobs[kindOf(file)], kindOf(file)));
@@ -87,8 +94,11 @@ for (const [file, value] of folder("event"))
 
 for (const [file, value] of folder("control")) test(`control/${file}`, () => check(value, control[kindOf(file)], kindOf(file)));
 
+for (const [file, value] of folder("worker/ask")) test(`worker/ask/${file}`, () => check(value, workerAsk[kindOf(file)], kindOf(file)));
+for (const [file, value] of folder("worker/answer")) test(`worker/answer/${file}`, () => check(value, workerAnswer[kindOf(file)], kindOf(file)));
+
 test("every documented kind has a fixture", () => {
-  for (const [name, shapes] of Object.entries({ job: jobs, event: data, control }))
+  for (const [name, shapes] of Object.entries({ job: jobs, event: data, control, "worker/ask": workerAsk, "worker/answer": workerAnswer }))
     assert.deepEqual([...new Set(folder(name).map(([file]) => kindOf(file)))].sort(), Object.keys(shapes).sort());
 });
 

@@ -13,7 +13,7 @@ from lib import (
     post, predict, same, submit, token, tokens, types,
 )
 
-PARAMETERS = ["message", "conversation_id", "action", "text", "files"]
+PARAMETERS = ["message", "conversation_id", "action", "client_message_id", "text", "files"]
 
 
 def pause_of_seventeen_seconds():

@@ -2,10 +2,12 @@
 import base64
 import json
 import os
+import random
+import signal
 import threading
 import time
 
-from lib import ALICE, A, BOB, at_least, bearer, connect, conversation, error_of, httpx, kind, need, outputs, predict, same, submit, token, tokens, types
+from lib import ALICE, A, BOB, Skip, at_least, bearer, connect, conversation, error_of, httpx, kind, need, outputs, predict, same, submit, token, tokens, types
 
 DEPLOY = "deploy dashboard 42 to prod"
 
@@ -97,6 +99,65 @@ def attach_from_another_client():
     same([m["metadata"]["cursor"] for m in attached], [m["metadata"]["cursor"] for m in own])
 
 
+def joined(kept, values):
+    """The values of a turn: without the gateway's own words, the repeated last one once."""
+    for value in values:
+        if "cursor" in value["metadata"] and kept[-1:] != [value]:
+            kept.append(value)
+    return kept
+
+
+def action(kept):
+    return f"attach:{kept[-1]['metadata']['cursor']}" if kept else "attach"
+
+
+def random_cuts_are_joined():
+    conv, seed = conversation(), int(os.environ.get("CUTS_SEED") or random.randrange(2**31))
+    dice, results = random.Random(seed), []
+    plans = [[dice.randrange(1, 40) for _ in range(dice.randrange(1, 4))] for _ in range(12)]
+    own = submit(connect(), "slow", conv)
+    at_least(own, 1)
+
+    def cutter(plan):
+        kept = []
+        for number, count in enumerate(plan):
+            job = submit(connect(base=A.peer if number % 2 else A.base), "", conv, action(kept))
+            while len(job.outputs()) < count and not job.done():
+                time.sleep(0.01)
+            joined(kept, job.outputs()[:count])
+        joined(kept, outputs(submit(connect(base=A.peer), "", conv, action(kept))))
+        results.append(kept)
+
+    cutters = [threading.Thread(target=cutter, args=[plan]) for plan in plans]
+    for thread in cutters[:8]:
+        thread.start()
+    whole = joined([], outputs(own, 60))
+    for thread in cutters[8:]:
+        thread.start()
+    for thread in cutters:
+        thread.join(60)
+    same(len(results), len(plans), f"clients that got to the end (CUTS_SEED={seed})")
+    for kept in results:
+        same(kept, whole, f"joined values (CUTS_SEED={seed})")
+
+
+def a_stopping_gateway_sends_its_client_on():
+    spare = os.environ.get("SPARE_GATEWAY")
+    if not spare:
+        raise Skip("has no gateway to stop")
+    conv = conversation()
+    job = submit(connect(base=spare), "slow", conv)
+    at_least(job, 3)
+    os.kill(int(os.environ["SPARE_PID"]), signal.SIGTERM)
+    got = outputs(job)
+    told = got[-1]["metadata"]
+    same((told["code"], told["retryable"], "cursor" in told), ("UNAVAILABLE", True, False))
+    kept = joined([], got)
+    need(3 <= len(kept) < 60, f"{len(kept)} values before the gateway stopped")
+    joined(kept, outputs(submit(connect(base=A.peer), "", conv, action(kept)), 60))
+    same(kept, joined([], outputs(submit(connect(), "", conv, "attach"))), "joined values")
+
+
 def a_failing_model():
     metadata = predict(connect(), "error")["metadata"]
     need(metadata["type"] == "error" and metadata["code"].startswith("LLM_"), metadata)
@@ -124,5 +185,6 @@ def history_is_kept():
 
 SCENARIOS = [
     silence_is_survived, a_question, confirm, deny_with_a_reason, confirm_from_another_gateway, a_message_supersedes_the_card,
-    a_reader_may_not_deploy, cancel_and_go_on, attach_from_another_client, a_failing_model, threads, history_is_kept,
+    a_reader_may_not_deploy, cancel_and_go_on, attach_from_another_client, random_cuts_are_joined, a_stopping_gateway_sends_its_client_on,
+    a_failing_model, threads, history_is_kept,
 ]

@@ -23,8 +23,8 @@ pub struct Connection {
 }
 
 impl Cuttable {
-    pub async fn bind(port: u16) -> io::Result<Self> {
-        Ok(Self(TcpListener::bind(("127.0.0.1", port)).await?))
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self(TcpListener::bind(address).await?))
     }
 
     pub fn port(&self) -> u16 {

@@ -52,10 +52,12 @@ pub async fn run(listener: Cuttable, desk: Arc<Desk>, stop: CancellationToken) {
 
 async fn service_token(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes) -> Response {
     let lifetime = desk.service_tokens.lock().unwrap().lifetime;
-    if let Some(fault) = desk.fault("service_token")
-        && let FaultKind::Status(status) = fault
-    {
+    let fault = desk.fault("service_token");
+    if let Some(FaultKind::Status(status)) = fault {
         return answer((status, json!({"detail": "the reference backend was told to fail"})));
+    }
+    if let Some(FaultKind::DelayMs(ms)) = fault {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
     }
     match identity::service_sign_in(&headers, &body, lifetime) {
         Some(token) => {
@@ -85,8 +87,9 @@ async fn operation(
         Ok(identities) => identities,
         Err(refusal) => return answer(refusal),
     };
-    let key =
-        headers.get("idempotency-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let text =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (key, traceparent) = (text("idempotency-key"), text("traceparent"));
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let request = Request { operation, id, query, body };
     let fault = desk.fault(operation.name());
@@ -95,6 +98,7 @@ async fn operation(
         service: identities.service,
         user: identities.user,
         idempotency_key: key.to_owned(),
+        traceparent: traceparent.to_owned(),
         path: uri.path().to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
         body: request.body.clone(),
@@ -113,6 +117,12 @@ async fn operation(
                 index,
                 (status, json!({"detail": "the reference backend was told to fail"})),
             );
+        }
+        Some(FaultKind::BusyFor(seconds)) => {
+            let mut response =
+                desk.answered(index, (503, json!({"detail": "the reference backend is busy"})));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            return response;
         }
         Some(FaultKind::Body(text)) => {
             return ([(header::CONTENT_TYPE, "application/json")], text).into_response();

@@ -30,6 +30,11 @@ impl Turn {
             "process_completed" => {
                 self.completed_at = Some(at);
                 let last = &frame["output"]["data"][0];
+                // Who attaches behind the last value gets nothing but the completion.
+                if self.values.is_empty() {
+                    self.values.push(last.clone());
+                    self.times.push(at);
+                }
                 if frame["success"] == true && self.values.last() != Some(last) {
                     let seen = self.values.last().cloned();
                     self.completed = Some(frame.clone());

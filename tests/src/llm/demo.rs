@@ -14,7 +14,19 @@ const PACE_MS: u64 = 25;
 
 pub fn newest_user_text(request: &Value) -> String {
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
-    messages.iter().rev().find(|message| message["role"] == "user").map(text_of).unwrap_or_default()
+    let newest = messages.iter().rev().find(|message| message["role"] == "user").map(text_of);
+    let newest = newest.unwrap_or_default();
+    // Behind the files that are quoted before it.
+    newest
+        .rsplit_once("\n\nThe user's message:\n")
+        .map_or(newest.clone(), |(_, own)| own.to_owned())
+}
+
+/// How often the model has answered the newest user message.
+pub fn step(request: &Value) -> usize {
+    let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    let since = messages.iter().rev().take_while(|message| message["role"] != "user");
+    since.filter(|message| message["role"] == "assistant").count()
 }
 
 fn text_of(message: &Value) -> String {
@@ -148,6 +160,11 @@ fn drill(text: &str) -> Option<Reply> {
             .and_pause(Duration::from_secs(20))
             .and_text("After the pause."),
         "error" => Reply::refusal(400),
+        "article" => {
+            let count = number(&mut words, 200);
+            let pace = number(&mut words, 10);
+            Reply::text(&answer::article(usize::try_from(count).unwrap_or(200))).every_ms(pace)
+        }
         "bench" => {
             let count = number(&mut words, 50);
             let pace = number(&mut words, 20);

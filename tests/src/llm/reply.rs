@@ -48,6 +48,11 @@ impl Reply {
         }
     }
 
+    /// An answer without any part yet.
+    pub fn silence() -> Self {
+        Self::new(Vec::new())
+    }
+
     pub fn text(text: &str) -> Self {
         Self::new(vec![Part::Text(text.to_owned())])
     }
@@ -70,6 +75,16 @@ impl Reply {
     pub fn and_call_with_id(mut self, id: &str, tool: &str, arguments: &str) -> Self {
         let (id, tool, arguments) = (id.to_owned(), tool.to_owned(), arguments.to_owned());
         self.parts.push(Part::Call { id, tool, arguments });
+        self
+    }
+
+    /// Calls get this id and their number.
+    pub fn with_call_ids(mut self, name: &str) -> Self {
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            if let Part::Call { id, .. } = part {
+                *id = format!("{name}_{number}");
+            }
+        }
         self
     }
 

@@ -42,7 +42,8 @@ async fn completions(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: By
     if !wrong.is_empty() {
         desk.violations.lock().unwrap().extend(wrong.iter().cloned());
     }
-    let index = desk.open(request.clone());
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    let index = desk.open(request.clone(), traceparent.unwrap_or_default());
     let chosen = desk.choose(&request);
     if let Ending::Refusal { status, retry_after_s, body } = &chosen.ending {
         tokio::time::sleep(chosen.before).await;

@@ -1,7 +1,7 @@
 // What a client fetches before it submits anything (GRADIO-PROTOCOL §2, §3).
 import { ALICE, Frames, P, connect, get, hash, need, options, same, sleep, slowScenario } from "../lib.mjs";
 
-const PARAMETERS = ["message", "conversation_id", "action", "text", "files"];
+const PARAMETERS = ["message", "conversation_id", "action", "client_message_id", "text", "files"];
 
 export default {
   async config_says_what_every_client_needs() {

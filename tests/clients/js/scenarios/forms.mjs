@@ -32,9 +32,9 @@ export default {
     const c = name();
     await form([msg("echo"), c, "confirm"], undefined, { conversation: c, action: "confirm" });
   },
-  async array_of_all_five() {
+  async array_of_all_six() {
     const c = name();
-    await form([null, c, null, "echo", []], undefined, { conversation: c });
+    await form([null, c, null, "an id", "echo", []], undefined, { conversation: c });
   },
   array_of_one: () => form([msg("echo")], undefined, {}),
   async array_with_an_explicit_null_for_the_state() {

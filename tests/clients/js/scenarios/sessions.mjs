@@ -1,6 +1,6 @@
 // Several submissions on one session, and the moment at which its stream closes (GRADIO-PROTOCOL §5.2, §16).
 // Needs the foreign worker.
-import { BOB, Frames, aloneScenario, ask, completed, connect, conversation, drain, echoed, errorOf, get, hash, last, msg, need, options, rawJoin, same, sleep, tokens } from "../lib.mjs";
+import { BOB, Frames, aloneScenario, ask, completed, connect, conversation, drain, echoed, errorOf, get, hash, last, msg, need, options, post, rawJoin, same, sleep, tokens } from "../lib.mjs";
 
 const bases = [options.base, options.peer];
 
@@ -52,6 +52,20 @@ export default {
         app.close();
       }),
     );
+  },
+  async a_message_with_an_id_is_one_turn_however_often_it_is_sent() {
+    const [app, peer] = [await connect(), await connect({}, options.peer)];
+    const [c, id] = [conversation(), crypto.randomUUID()];
+    const data = (text) => [msg(text), c, null, id];
+    // Its answer never reaches the client.
+    const lost = await post("/queue/join", { data: data("slow 6"), fn_index: 0, session_hash: app.session_hash });
+    same(lost.status, 200);
+    const [mine, theirs] = await Promise.all([app, peer].map((client) => drain(client.submit("/chat", data("slow 6")))));
+    for (const out of [mine, theirs]) same(tokens(completed(out).values), last(mine).content);
+    const again = await ask(app, data("slow 6"));
+    same(again.values.map((m) => m.metadata.cursor), mine.values.map((m) => m.metadata.cursor), "cursors of the replay");
+    same(errorOf((await ask(app, data("something else"))).values)?.code, "IDEMPOTENCY_CONFLICT");
+    for (const client of [app, peer]) client.close();
   },
   async an_unknown_session_is_told_so() {
     for (const session of [hash(), "a.*.>", "x".repeat(65)]) {

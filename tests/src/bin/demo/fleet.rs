@@ -12,6 +12,7 @@ use tests::nats::Nats;
 use tests::process::Process;
 use tests::{place, token};
 
+use crate::page::Page;
 use crate::ports::{Ports, must_be_free};
 
 const DATABASE: &str = "agentchat";
@@ -22,6 +23,7 @@ pub struct Fleet {
     pub facts: BTreeMap<&'static str, String>,
     pub is_model_scripted: bool,
     services: Vec<Process>,
+    page: Option<Page>,
     postgres: Option<Server>,
     nats: Option<Nats>,
     backend: Option<Backend>,
@@ -46,6 +48,7 @@ impl Fleet {
             facts: BTreeMap::new(),
             is_model_scripted: false,
             services: Vec::new(),
+            page: None,
             postgres: None,
             nats: None,
             backend: None,
@@ -59,6 +62,7 @@ impl Fleet {
         fleet.start_backend(&ports).await?;
         fleet.start_model(&ports).await?;
         fleet.start_services(home, &ports).await?;
+        fleet.start_page(home, &ports).await?;
         Ok(fleet)
     }
 
@@ -195,6 +199,21 @@ impl Fleet {
         self.spawn(home, "gateway", "gateway", &env, ports.gateway).await
     }
 
+    async fn start_page(&mut self, home: &Path, ports: &Ports) -> Result<(), String> {
+        if !Page::is_built() {
+            step(
+                "has no page: it needs node 20.19 or newer with npm (tests/setup.sh demo says more)",
+            );
+            return Ok(());
+        }
+        must_be_free(ports.page, "WEB_PORT", "the page")?;
+        step("serves the page");
+        let page = Page::start(home, ports, self).await?;
+        self.fact("PAGE_URL", page.url.clone());
+        self.page = Some(page);
+        Ok(())
+    }
+
     /// Every fact, and what else of the environment the services know.
     fn settings(&self) -> Settings {
         let mut env: Settings =
@@ -255,7 +274,8 @@ impl Fleet {
             tokio::time::sleep(Duration::from_millis(500)).await;
             let nats = self.nats.iter_mut().map(Nats::process);
             let postgres = self.postgres.iter_mut().map(Server::process);
-            for process in self.services.iter_mut().chain(nats).chain(postgres) {
+            let page = self.page.iter_mut().filter_map(Page::process);
+            for process in self.services.iter_mut().chain(page).chain(nats).chain(postgres) {
                 if let Some(status) = process.exited() {
                     return format!(
                         "{} ended with {status}:\n{}",
@@ -269,6 +289,9 @@ impl Fleet {
 
     /// Gateway first, then workers, then what they need.
     pub fn stop(&mut self) {
+        if let Some(process) = self.page.as_mut().and_then(Page::process) {
+            process.terminate(Duration::from_secs(2));
+        }
         for process in self.services.iter_mut().rev() {
             process.terminate(Duration::from_secs(8));
         }

@@ -1,4 +1,4 @@
-//! The whole system on this machine: NATS, Postgres, backend, model, two workers, one gateway.
+//! The whole system on this machine: NATS, Postgres, backend, model, two workers, one gateway, the page.
 //!
 //! `make demo` runs it. Servers named in the environment (`NATS_URL`, `DATABASE_URL`, `BACKEND_URL`,
 //! `OPENAI_BASE_URL`) are used; the others are started on loopback ports (`GATEWAY_PORT` and so on, see
@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "tasks of the demo end with its process")]
 mod fleet;
 mod notes;
+mod page;
 mod ports;
 
 use std::process::ExitCode;

@@ -39,10 +39,15 @@ pub fn print(fleet: &Fleet) {
     } else {
         fleet.get("OPENAI_MODEL")
     };
+    let page = match fleet.get("PAGE_URL") {
+        "" => "none (see above)".to_owned(),
+        page => format!("{page}  (sign in as alice or bob; {page}/host.html has it as a drawer)"),
+    };
     println!(
         r#"
 ready.
 
+  page    {page}
   URL     {url}
   model   {model}
   token   {token}

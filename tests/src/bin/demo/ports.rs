@@ -3,6 +3,7 @@ use tests::place;
 
 pub struct Ports {
     pub gateway: u16,
+    pub page: u16,
     pub workers: [u16; 2],
     pub nats: u16,
     pub nats_monitor: u16,
@@ -15,6 +16,7 @@ impl Ports {
     pub fn load() -> Result<Ports, String> {
         Ok(Ports {
             gateway: port("GATEWAY_PORT", 8080)?,
+            page: port("WEB_PORT", 8090)?,
             workers: [port("WORKER_1_PORT", 18081)?, port("WORKER_2_PORT", 18082)?],
             nats: port("NATS_PORT", 14222)?,
             nats_monitor: port("NATS_MONITOR_PORT", 18222)?,

@@ -46,7 +46,8 @@ impl Sample {
     }
 }
 
-fn percentiles(mut times: Vec<Duration>) -> Value {
+/// In ms.
+pub fn percentiles(mut times: Vec<Duration>) -> Value {
     times.sort_unstable();
     let at = |share: usize| {
         let index = (times.len() * share).div_ceil(100).max(1) - 1;

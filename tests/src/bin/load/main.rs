@@ -4,12 +4,16 @@
 //! worker and Postgres; with one conversation, and with 100 at once. Every turn has a session of its own,
 //! every conversation a user of its own. One JSON document on standard output.
 //!
+//! Then the same with 50 conversations, while 20 people send files of 10 MiB. Then the lists of a user with 10,000 conversations, one of them with 5,000 messages.
+//!
 //! `BENCH_CONVERSATIONS` (100), `BENCH_TURNS` (3, per conversation), `BENCH_SOLO_TURNS` (40),
 //! `BENCH_TOKENS` (50), `BENCH_PACE_MS` (20), `BENCH_WORKERS` (2).
 #![expect(clippy::disallowed_methods, reason = "tasks of the generator end with its process")]
 #![expect(clippy::expect_used, reason = "a generator that can't measure stops")]
 mod figures;
+mod lists;
 mod turns;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +72,9 @@ async fn main() {
     let many_fleet = run(&fleet, &plan, plan.conversations, plan.turns).await;
     let many_cost = Cost::so_far(&mut cluster).since(&before);
 
+    let uploads = uploads::measure(&mut cluster, &plan).await;
+    let lists = lists::measure(&cluster).await;
+
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let report = json!({
         "setup": {
@@ -77,6 +84,8 @@ async fn main() {
         },
         "one_conversation": compare(&solo_direct, &solo_fleet, &solo_cost),
         "many_conversations": compare(&many_direct, &many_fleet, &many_cost),
+        "uploads": uploads,
+        "lists_ms": lists,
     });
     println!("{}", serde_json::to_string_pretty(&report).expect("JSON"));
 }

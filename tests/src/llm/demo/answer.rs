@@ -3,6 +3,19 @@ use serde_json::Value;
 
 use super::View;
 
+/// Markdown of every kind, of about so many tokens.
+pub fn article(tokens: usize) -> String {
+    const SECTION: &str = "## Сверка {n}: поставщики и сроки\n\nЗа неделю **сроки доставки** выросли на 4,2 %, а доля _отказов_ \
+        осталась прежней. Причина в складе `warehouse_eu`: он ждёт источник данных `orders_v2`.\n\n\
+        - Проверьте источник `orders_v2`\n- Сравните с прошлой неделей\n  - по регионам\n  - по складам\n- Сообщите владельцу\n\n\
+        | Регион | Заказы | Срок, дней |\n| --- | ---: | ---: |\n| Север | 1 204 | 3,1 |\n| Юг | 987 | 4,6 |\n| Центр | 5 410 | 2,2 |\n\n\
+        ```sql\nselect region, count(*) as orders, avg(days) as days\nfrom deliveries\nwhere week = {n}\ngroup by region\norder by days desc;\n```\n\n\
+        > Данные за последний день ещё неполные.\n\n1. Откройте дашборд\n2. Обновите набор\n3. Запустите проверку\n\n";
+    // About four characters a token, as the scripted model cuts them.
+    let per_section = SECTION.chars().count() / 4;
+    (1..=tokens.div_ceil(per_section)).map(|n| SECTION.replace("{n}", &n.to_string())).collect()
+}
+
 fn pick(view: &View<'_>, ru: &str, en: &str) -> String {
     if view.russian { ru.to_owned() } else { en.to_owned() }
 }
@@ -13,8 +26,8 @@ fn greeting(view: &View<'_>) -> String {
     }
     pick(
         view,
-        "(Отвечает не нейросеть, а модель по сценарию: она выбирает инструменты по правилам. Настоящая подключается переменными OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL.) ",
-        "(This is a scripted model, not a neural one: it picks tools by rules. Set OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL for a real one.) ",
+        "> Отвечает модель по сценарию, не нейросеть: она выбирает инструменты по правилам. Настоящая подключается переменными `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`.\n\n",
+        "> This is a scripted model, not a neural one: it picks tools by rules. Set `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL` for a real one.\n\n",
     )
 }
 
@@ -33,9 +46,15 @@ pub fn closing(view: &View<'_>) -> String {
         );
         return greeting(view) + &shrug;
     }
-    let sentences: Vec<String> =
-        view.results.iter().map(|(tool, content)| sentence(view, tool, content)).collect();
-    sentences.join("\n")
+    let healthy = view.results.iter().any(|(tool, _)| tool == "get_health_summary");
+    let sentences: Vec<String> = view
+        .results
+        .iter()
+        // A health summary says more about the same dashboards.
+        .filter(|(tool, _)| !healthy || tool != "search_dashboards")
+        .map(|(tool, content)| sentence(view, tool, content))
+        .collect();
+    sentences.join("\n\n")
 }
 
 fn sentence(view: &View<'_>, tool: &str, content: &str) -> String {
@@ -57,8 +76,8 @@ fn sentence(view: &View<'_>, tool: &str, content: &str) -> String {
         if let Some(id) = find(&parsed, key).and_then(Value::as_str) {
             return pick(
                 view,
-                &format!("Готово: {tool}, номер {id}."),
-                &format!("Done: {tool}, number {id}."),
+                &format!("Готово: `{tool}`, номер **{id}**."),
+                &format!("Done: `{tool}`, number **{id}**."),
             );
         }
     }
@@ -96,10 +115,36 @@ fn failure(view: &View<'_>, tool: &str, content: &str, lower: &str) -> String {
 }
 
 fn problems_found(view: &View<'_>, problems: &[Value]) -> String {
-    let lines: Vec<String> =
-        problems.iter().take(12).map(|problem| format!("- {}", line(view, problem))).collect();
+    // One dashboard's own list of problems.
+    if problems.iter().all(Value::is_string) {
+        let lines = problems.iter().filter_map(Value::as_str).map(|problem| format!("- {problem}"));
+        let head = pick(view, "Проблемы валидации", "Validation problems");
+        return format!("{head} ({}):\n\n{}", problems.len(), lines.collect::<Vec<_>>().join("\n"));
+    }
+    let rows: Vec<String> = problems.iter().take(12).map(|problem| row(view, problem)).collect();
     let head = pick(view, "Дашборды с проблемами валидации", "Dashboards with validation problems");
-    format!("{head} ({}):\n{}", problems.len(), lines.join("\n"))
+    let names = pick(view, "ID | Дашборд | Проблемы", "ID | Dashboard | Problems");
+    let advice = pick(
+        view,
+        "Начните с **Воронки маркетинга**: там две проблемы сразу.",
+        "Start with **Marketing funnel**: it has two problems at once.",
+    );
+    format!(
+        "{head} ({}):\n\n| {names} |\n| ---: | --- | --- |\n{}\n\n{advice}",
+        problems.len(),
+        rows.join("\n")
+    )
+}
+
+fn row(view: &View<'_>, dashboard: &Value) -> String {
+    let title = if view.russian { &dashboard["title_ru"] } else { &dashboard["title"] };
+    let problems = dashboard["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let problems = problems.collect::<Vec<_>>().join("; ");
+    format!(
+        "| {} | {} | {problems} |",
+        dashboard["dashboard_id"],
+        title.as_str().unwrap_or_default()
+    )
 }
 
 fn listing(view: &View<'_>, tool: &str, items: &[Value]) -> String {
@@ -117,7 +162,7 @@ fn listing(view: &View<'_>, tool: &str, items: &[Value]) -> String {
     if view.results.len() > 1 {
         return format!("{head}: {}.", items.len());
     }
-    format!("{head} ({}):\n{}", items.len(), lines.join("\n"))
+    format!("{head} ({}):\n\n{}", items.len(), lines.join("\n"))
 }
 
 /// One item of a list: its number and name, and what is wrong with it.
