@@ -35,6 +35,8 @@ pub struct Session {
     delivered: BTreeMap<TurnId, u64>,
     last_frame: Duration,
     given_up: Vec<TurnId>,
+    /// When each join that came after the close was first asked for.
+    late: BTreeMap<TurnId, Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ enum Phase {
 enum Seen {
     /// Not as far as anybody knows.
     Unknown,
-    /// The body ended then, and clients read on at once.
+    /// The body ended then. A client that has time to join has time to read on, so that long after both it has.
     Probably { ended: Duration },
     /// It hung up on reading `close_stream`.
     Certainly,
@@ -112,6 +114,7 @@ impl Session {
             delivered: delivered.into_iter().map(|d| (d.turn_id, d.seq)).collect(),
             last_frame: Duration::ZERO,
             given_up: Vec::new(),
+            late: BTreeMap::new(),
         }
     }
 
@@ -134,7 +137,10 @@ impl Session {
             Phase::Closed(seen) => {
                 let left = match seen {
                     Seen::Unknown => limits::CLOSE_SETTLE,
-                    Seen::Probably { ended } => (ended + limits::CLOSE_SETTLE).saturating_sub(at),
+                    Seen::Probably { ended } => {
+                        let asked = *self.late.entry(event_id).or_insert(at);
+                        (ended.max(asked) + limits::CLOSE_SETTLE).saturating_sub(at)
+                    }
                     Seen::Certainly => Duration::ZERO,
                 };
                 SessionAnswer::Closed { wait_ms: u64::try_from(left.as_millis()).unwrap_or(0) }

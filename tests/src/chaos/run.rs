@@ -132,13 +132,6 @@ impl Play<'_> {
                 }
             }
         };
-        // A strike at the very end: its worker's job may still be there.
-        let current = self.cast.len() - 1;
-        if let Some(strike) = self.cast[current].wire.strike()
-            && self.sick.iter().all(|sick| sick.index != current)
-        {
-            self.struck(current, &strike).await;
-        }
         self.heal_all(SHORTEST_OUTAGE).await;
         self.no_job_left().await;
         self.dismiss();
@@ -194,10 +187,26 @@ impl Play<'_> {
         }
     }
 
+    /// A worker may be struck when its client has its answer already, before its job is acknowledged.
+    async fn replace_struck(&mut self) -> bool {
+        let current = self.cast.len() - 1;
+        let strike = self.cast[current].wire.strike();
+        let is_new = self.sick.iter().all(|sick| sick.index != current);
+        let Some(strike) = strike.filter(|_| is_new && self.plan.traps.len() > current) else {
+            return false;
+        };
+        self.struck(current, &strike).await;
+        self.heal_all(SHORTEST_OUTAGE).await;
+        true
+    }
+
     async fn no_job_left(&mut self) {
         let context = async_nats::jetstream::new(self.stage.bus.clone());
-        let deadline = Instant::now() + JOBS_GONE_WITHIN;
+        let mut deadline = Instant::now() + JOBS_GONE_WITHIN;
         loop {
+            if self.replace_struck().await {
+                deadline = Instant::now() + JOBS_GONE_WITHIN;
+            }
             let jobs = context.get_stream(subject::STREAM_JOBS).await.unwrap();
             let left = jobs.cached_info().state.messages;
             if left == 0 {
@@ -216,6 +225,9 @@ impl Play<'_> {
         for (worker, trap) in self.cast.iter_mut().zip(&self.plan.traps) {
             let was_struck = worker.wire.strike().is_some();
             if was_struck && !trap.fault.kills() {
+                // Its very last message may have been the one.
+                worker.wire.heal();
+                worker.process.thaw();
                 let left = block_in_place(|| worker.process.terminate(EXITS_WITHIN));
                 let ended = worker.process.exited();
                 if !left || !ended.is_some_and(|status| status.success()) {

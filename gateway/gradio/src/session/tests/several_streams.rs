@@ -220,7 +220,9 @@ fn joins_wait_until_the_client_must_have_seen_the_close() {
     play.event(1, 11, ended(TurnStatus::Completed, Some(""))).close().join(2);
     play.wait(500).join(2);
     play.session.body_ended(play.at);
-    play.wait(100).join(2).wait(200).join(2);
+    play.wait(100).join(2).wait(200).join(2).wait(50).join(2);
+    // A client that slept through the close may join before it reads on.
+    play.wait(60_000).join(3).wait(249).join(3).wait(1).join(3);
     play.check(expect![[r#"
         resume 1
         1@10 queued
@@ -235,9 +237,17 @@ fn joins_wait_until_the_client_must_have_seen_the_close() {
         +500 ms
         join 2 -> Closed { wait_ms: 250 }
         +100 ms
-        join 2 -> Closed { wait_ms: 150 }
+        join 2 -> Closed { wait_ms: 250 }
         +200 ms
+        join 2 -> Closed { wait_ms: 50 }
+        +50 ms
         join 2 -> Closed { wait_ms: 0 }
+        +60000 ms
+        join 3 -> Closed { wait_ms: 250 }
+        +249 ms
+        join 3 -> Closed { wait_ms: 1 }
+        +1 ms
+        join 3 -> Closed { wait_ms: 0 }
     "#]]);
 }
 
