@@ -169,11 +169,38 @@ test.concurrent(
     await page.locator("#rows tr.is-touched", { hasText: "Sales overview" }).waitFor();
     await screen.button("card.deny").click();
     await page.locator("agent-chat .decided-denied").waitFor();
+    expect(await screen.axe()).toEqual([]);
     await page.keyboard.press("Escape");
+    await page.locator("agent-chat .launcher").waitFor();
+    expect(await screen.axe()).toEqual([]);
     expect(screen.problems).toEqual([]);
     await screen.close();
   },
 );
+
+test.concurrent("as an element inside a page: it starts, survives being moved, and leaves", async () => {
+  const screen = await Screen.open(browser, { path: "/host.html", user: somebody() });
+  const { page } = screen;
+  await page.locator("agent-chat .launcher").waitFor();
+  await page.evaluate(() => {
+    document.querySelector("agent-chat")?.remove();
+    const chat = document.createElement("agent-chat") as HTMLElement & { getToken: () => string | null };
+    chat.getToken = () => localStorage.getItem("token");
+    document.querySelector("main")?.append(chat);
+  });
+  await screen.ask("stream");
+  await page.evaluate(() => {
+    const chat = document.querySelector("agent-chat");
+    if (chat) document.querySelector("main")?.prepend(chat);
+  });
+  await screen.answer.getByText("двенадцать.").waitFor();
+  await screen.ask("stream");
+  expect(await screen.answers.count()).toBe(2);
+  await page.evaluate(() => document.querySelector("agent-chat")?.remove());
+  expect(await page.locator("agent-chat").count()).toBe(0);
+  expect(screen.problems).toEqual([]);
+  await screen.close();
+});
 
 test.concurrent("two people, two sets of rights: nobody sees the other's conversation", async () => {
   const alice = await Screen.open(browser);

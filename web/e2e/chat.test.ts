@@ -255,13 +255,15 @@ test.concurrent(
     ]);
     const problems = screen.page.locator(".problems");
     await problems
-      .getByText("setup.exe: this format can’t be read. Use PDF, XLSX, JSON, CSV, PNG or JPEG.")
+      .getByText("setup.exe: this format can’t be read. Use PDF, XLSX, XLSM, JSON, CSV, TSV, PNG or JPEG.")
       .waitFor();
     await problems.getByText("big.pdf is larger than 10 MB.").waitFor();
     const png = Buffer.from(
       "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
       "base64",
     );
+    await input.setInputFiles([{ name: "report.pdf", mimeType: "application/pdf", buffer: png }]);
+    await problems.getByText("report.pdf: The file is called PDF, but its content is PNG.").waitFor();
     await input.setInputFiles([
       { name: "orders.csv", mimeType: "text/csv", buffer: Buffer.from("id,total\n1,2\n") },
       { name: "chart.png", mimeType: "image/png", buffer: png },

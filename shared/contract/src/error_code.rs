@@ -176,7 +176,7 @@ impl ErrorCode {
             Self::NotFound => "Not found.",
             Self::FileTooLarge => "A file is larger than 10 MB.",
             Self::FileType => {
-                "This kind of file can't be read. Use PDF, XLSX, JSON, CSV, PNG or JPEG."
+                "This kind of file can't be read. Use PDF, XLSX, XLSM, JSON, CSV, TSV, PNG or JPEG."
             }
             Self::FileUnreadable => "A file could not be read.",
             Self::LoopDetected => "The assistant went round in circles and was stopped.",
@@ -213,7 +213,7 @@ impl ErrorCode {
             Self::NotFound => "Не найдено.",
             Self::FileTooLarge => "Файл больше 10 МБ.",
             Self::FileType => {
-                "Такие файлы не читаются. Подойдут PDF, XLSX, JSON, CSV, PNG или JPEG."
+                "Такие файлы не читаются. Подойдут PDF, XLSX, XLSM, JSON, CSV, TSV, PNG или JPEG."
             }
             Self::FileUnreadable => "Файл не удалось прочитать.",
             Self::LoopDetected => "Ассистент зациклился и был остановлен.",

@@ -14,6 +14,8 @@ use crate::store::{CommitError, Error, sanitize};
 
 /// More words in a search are left out.
 const SEARCH_WORDS: usize = 16;
+/// So much of a word is looked for: Postgres takes none of 2 KiB, and the start of one is enough.
+const SEARCH_WORD_CHARS: usize = 200;
 
 const CREATE: &str = "INSERT INTO agent_conversations AS c (id, user_id, reference, title, created_at, updated_at) \
     VALUES ($1, $2, $3, $4, $5, $5) \
@@ -30,13 +32,12 @@ const COUNT: &str = "SELECT count(*) FROM agent_conversations c \
     WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2)";
 /// The page and, in every row, the number of all that is found; a row without an id stands for an empty page.
 const SEARCH: &str = "WITH hits AS MATERIALIZED (SELECT DISTINCT s.conversation_id FROM message_search s \
-        WHERE numnode(to_tsquery('pg_catalog.russian', $7)) > 0 \
-        AND s.words @@ (to_tsquery('pg_catalog.russian', $7) && agent_user_word($1)::tsquery)), \
+        WHERE s.words @@ agent_user_query($1, $7)), \
     found AS MATERIALIZED (SELECT c.id, c.updated_at FROM agent_conversations c \
         WHERE c.user_id = $1 AND c.is_listed AND ($2::boolean IS NULL OR c.is_archived = $2) \
-        AND (c.title_words @@ to_tsquery('pg_catalog.russian', $7) \
-            OR strpos(c.title_folded, agent_fold($8)) > 0 \
-            OR c.id IN (SELECT conversation_id FROM hits))) \
+        AND (c.id IN (SELECT conversation_id FROM hits) \
+            OR c.title_words @@ to_tsquery('pg_catalog.russian', $7) \
+            OR strpos(c.title_folded, agent_fold($8)) > 0)) \
     SELECT (SELECT count(*) FROM found) AS total, c.id, reference, title, is_archived, message_count, \
         created_at, c.updated_at, last_message_at \
     FROM (SELECT) AS always LEFT JOIN (SELECT * FROM found f \
@@ -339,7 +340,9 @@ impl Search {
             .filter(|word| !word.is_empty())
             .take(SEARCH_WORDS)
             .collect();
-        let words = words.iter().map(|word| format!("{word}:*")).collect::<Vec<_>>().join(" & ");
+        let start = |word: &&str| word.chars().take(SEARCH_WORD_CHARS).collect::<String>();
+        let words: Vec<String> = words.iter().map(|word| format!("{}:*", start(word))).collect();
+        let words = words.join(" & ");
         Self { words, phrase: sanitize::text(text.trim()).into_owned() }
     }
 }

@@ -52,6 +52,9 @@ async fn a_very_long_message_is_stored_and_its_start_is_found() {
     let long = format!("начало {} конец", "слово123 и другое; ".repeat(30_000));
     world.talk(conversation_id(), "вопрос", &long).await;
     assert_eq!(found(&world, "начало").await, 1);
+    let word = "я".repeat(1_023);
+    world.talk(conversation_id(), "question", &format!("morning {word} evening")).await;
+    assert_eq!((found(&world, "evening").await, found(&world, &word).await), (1, 0));
 }
 
 #[tokio::test]

@@ -9,8 +9,13 @@ export const MESSAGE_CHARS = limits.message_chars;
 const TYPES: Record<string, readonly string[]> = {
   pdf: ["application/pdf"],
   xlsx: ["application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"],
+  xlsm: [
+    "application/vnd.ms-excel.sheet.macroenabled.12",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+  ],
   json: ["application/json", "text/plain"],
   csv: ["text/csv", "text/plain", "application/vnd.ms-excel", "text/comma-separated-values"],
+  tsv: ["text/tab-separated-values", "text/plain", "text/csv"],
   png: ["image/png"],
   jpg: ["image/jpeg"],
   jpeg: ["image/jpeg"],
@@ -33,7 +38,12 @@ export function refusal(
   // A pasted picture may have a type and no name to speak of.
   const isImage = extension === "" && ["image/png", "image/jpeg"].includes(file.type);
   if (!types && !isImage) return "FILE_TYPE";
-  if (types && file.type !== "" && file.type !== "application/octet-stream" && !types.includes(file.type))
+  if (
+    types &&
+    file.type !== "" &&
+    file.type !== "application/octet-stream" &&
+    !types.includes(file.type.toLowerCase())
+  )
     return "FILE_TYPE";
   if (file.size === 0) return "FILE_EMPTY";
   return file.size > mostBytes ? "FILE_TOO_LARGE" : null;

@@ -98,7 +98,12 @@ export class Uploads {
       const code = error instanceof RestError ? error.code : "UPLOAD";
       if (code === "FILE_TOO_LARGE" || code === "FILE_TYPE") {
         this.remove(upload);
-        this.problems = [...this.problems, this.#problem(code, upload.name)];
+        // The server has looked inside: it knows better what is wrong.
+        const seen = code === "FILE_TYPE" && error instanceof RestError && error.detail;
+        this.problems = [
+          ...this.problems,
+          seen ? `${upload.name}: ${seen}` : this.#problem(code, upload.name),
+        ];
       } else upload.state = "failed";
     }
   }

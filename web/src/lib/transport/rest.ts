@@ -29,11 +29,12 @@ export interface Active {
   card: Card | null;
 }
 
-/** What a request came to, if not to an answer. `code` is one of the contract's. */
+/** What a request came to, if not to an answer. `code` is one of the contract's; `detail` may say more. */
 export class RestError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
+    readonly detail = "",
   ) {
     super(`${status} ${code}`);
   }
@@ -125,7 +126,7 @@ export class Rest {
         const paths: unknown = request.status === 200 ? parseJson(request.responseText) : null;
         const path: unknown = Array.isArray(paths) ? paths[0] : null;
         if (typeof path === "string") resolve({ path, name: file.name, mime: file.type, size: file.size });
-        else reject(new RestError(request.status, codeOf(request.status, parseJson(request.responseText))));
+        else reject(refused(request.status, parseJson(request.responseText)));
       };
       signal.addEventListener("abort", () => request.abort());
       const form = new FormData();
@@ -154,7 +155,7 @@ export class Rest {
       throw new RestError(0, "UNAVAILABLE");
     });
     if (answer.ok) return answer;
-    throw new RestError(answer.status, codeOf(answer.status, await answer.json().catch(() => null)));
+    throw refused(answer.status, await answer.json().catch(() => null));
   }
 
   #fields(): Record<string, string> {
@@ -169,6 +170,11 @@ function parseJson(text: string): unknown {
   } catch {
     return null;
   }
+}
+
+function refused(status: number, body: unknown): RestError {
+  const detail = isObject(body) && typeof body["detail"] === "string" ? body["detail"] : "";
+  return new RestError(status, codeOf(status, body), detail);
 }
 
 function codeOf(status: number, body: unknown): string {
