@@ -64,7 +64,17 @@ test("it allows no inline script or style, and no frame of strangers", async () 
   expect(policy).toContain("frame-ancestors 'self'");
   expect(policy).not.toContain("unsafe");
   expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
-  expect((await fetch(`${fleet.url}/nothing-here`)).status).toBe(404);
+  expect(answer.headers.get("cache-control")).toBe("no-cache");
+  const asset = /\.?\/assets\/[^"]+\.js/.exec(await answer.text())?.[0] ?? "";
+  const built = await fetch(new URL(asset, fleet.url));
+  expect(built.status).toBe(200);
+  expect(built.headers.get("cache-control")).toContain("immutable");
+  expect(built.headers.get("content-security-policy")).toBe(policy);
+  for (const path of ["/nothing-here", "/assets/nothing-here.js"]) {
+    const missing = await fetch(fleet.url + path);
+    expect(missing.status).toBe(404);
+    expect(missing.headers.get("cache-control") ?? "").not.toContain("immutable");
+  }
 });
 
 test("hostile text stays text", async () => {
