@@ -32,7 +32,7 @@ const WORDS = {
       "Who owns Customer churn?",
     ],
     older: ["Migrate finance to prod", "Support tickets: data source moved", "Maintenance on Sunday night"],
-    about: "Administrator: deploys and migrates",
+    about: ["Administrator: deploys and migrates", "Reader: only looks"],
   },
   "ru-RU": {
     tools: "покажи дашборды с проблемами валидации",
@@ -45,7 +45,7 @@ const WORDS = {
       "Обращения: источник данных переехал",
       "Обслуживание в воскресенье ночью",
     ],
-    about: "Администратор: деплоит и переносит",
+    about: ["Администратор: деплоит и переносит", "Читатель: только смотрит"],
   },
 } as const;
 
@@ -166,10 +166,10 @@ for (const look of LOOKS) {
 
   test.concurrent(`pictures of what is around: ${label}`, async () => {
     const context = await browser.newContext(options);
-    const users = [
-      { name: "alice", token: token(somebody()), about: { en: words.about, ru: words.about } },
-      { name: "bob", token: token(somebody()), about: { en: words.about, ru: words.about } },
-    ];
+    const users = ["alice", "bob"].map((name, index) => {
+      const about = words.about[index];
+      return { name, token: token(somebody()), about: { en: about, ru: about } };
+    });
     await context.route("**/chat-config.json", (route) =>
       route.fulfill({ json: { token_key: "demo", demo_users: users } }),
     );
