@@ -1,6 +1,6 @@
 //! How much this gateway takes on at once. What it counts is its own only, and gone with the process.
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contract::error_code::ErrorCode;
@@ -58,6 +58,7 @@ pub enum Place {
 struct UserJobs {
     jobs: Vec<(TurnId, Option<ConversationId>)>,
     looked: Option<Instant>,
+    looking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The place of one job; without [`Self::published`] it is free again in the end.
@@ -121,45 +122,77 @@ impl Load {
         user: &UserId,
         turn: TurnId,
     ) -> Result<JobPlace, ErrorCode> {
-        if let Some(doubtful) = self.reserve(user, turn) {
-            let still_there = async |(turn, conversation): (TurnId, ConversationId)| {
-                let active = jobs::active(bus, conversation).await;
-                matches!(active, Ok(Some(job)) if job.turn_id == turn).then_some(turn)
-            };
-            let there = join_all(doubtful.iter().copied().map(still_there)).await;
-            let there: Vec<TurnId> = there.into_iter().flatten().collect();
-            let gone = |turn: TurnId| {
-                doubtful.iter().any(|(known, _)| *known == turn) && !there.contains(&turn)
-            };
-            let mut users = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            let jobs = users.entry(user.clone()).or_default();
-            jobs.jobs.retain(|(turn, _)| !gone(*turn));
-            if jobs.jobs.len() >= self.limits.jobs_per_user {
-                return Err(ErrorCode::UserBusy);
-            }
-            jobs.jobs.push((turn, None));
-        }
-        Ok(JobPlace { app: Arc::clone(self), user: user.clone(), turn, kept: false })
+        let is_there = |turn, conversation| async move {
+            matches!(jobs::active(bus, conversation).await, Ok(Some(job)) if job.turn_id == turn)
+        };
+        self.job_unless(is_there, user, turn).await
     }
 
-    /// Takes a place, or names the published jobs that may be done.
-    fn reserve(&self, user: &UserId, turn: TurnId) -> Option<Vec<(TurnId, ConversationId)>> {
-        let mut users = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Of several that find no place at once, one looks which jobs are still there, for all of them.
+    async fn job_unless<F: Future<Output = bool>>(
+        self: &Arc<Self>,
+        is_there: impl Fn(TurnId, ConversationId) -> F,
+        user: &UserId,
+        turn: TurnId,
+    ) -> Result<JobPlace, ErrorCode> {
+        let asked = Instant::now();
+        let place = || JobPlace { app: Arc::clone(self), user: user.clone(), turn, kept: false };
+        let Some(looking) = self.reserve(user, turn) else { return Ok(place()) };
+        let _looking = looking.lock().await;
+        if self.reserve(user, turn).is_none() {
+            return Ok(place());
+        }
+        if let Some(looked) = self.looked(user) {
+            if looked >= asked {
+                return Err(ErrorCode::UserBusy);
+            }
+            tokio::time::sleep_until(looked + LOOK_EVERY).await;
+        }
+        let doubtful = self.look(user);
+        let looks = doubtful.iter().map(|(turn, conversation)| is_there(*turn, *conversation));
+        let there = join_all(looks).await;
+        let gone = doubtful.iter().zip(there).filter(|(_, is_there)| !is_there);
+        let gone = gone.map(|((turn, _), _)| *turn).collect();
+        self.forget(user, &gone);
+        self.reserve(user, turn).is_none().then(place).ok_or(ErrorCode::UserBusy)
+    }
+
+    /// Takes a place. If there is none: whose turn it is to look for one.
+    fn reserve(&self, user: &UserId, turn: TurnId) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        let mut users = self.users();
         if users.len() >= USERS_REMEMBERED && !users.contains_key(user) {
             users.retain(|_, jobs| jobs.jobs.iter().any(|(_, published)| published.is_none()));
         }
         let jobs = users.entry(user.clone()).or_default();
-        if jobs.jobs.len() < self.limits.jobs_per_user {
-            jobs.jobs.push((turn, None));
-            return None;
+        if jobs.jobs.len() >= self.limits.jobs_per_user {
+            return Some(Arc::clone(&jobs.looking));
         }
-        if jobs.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
-            return Some(Vec::new());
-        }
+        jobs.jobs.push((turn, None));
+        None
+    }
+
+    fn looked(&self, user: &UserId) -> Option<Instant> {
+        self.users().get(user)?.looked
+    }
+
+    /// The published jobs, which may be done.
+    fn look(&self, user: &UserId) -> Vec<(TurnId, ConversationId)> {
+        let mut users = self.users();
+        let Some(jobs) = users.get_mut(user) else { return Vec::new() };
         jobs.looked = Some(Instant::now());
         let published =
             jobs.jobs.iter().filter_map(|(turn, conversation)| Some((*turn, (*conversation)?)));
-        Some(published.collect())
+        published.collect()
+    }
+
+    fn forget(&self, user: &UserId, gone: &BTreeSet<TurnId>) {
+        if let Some(jobs) = self.users().get_mut(user) {
+            jobs.jobs.retain(|(turn, _)| !gone.contains(turn));
+        }
+    }
+
+    fn users(&self) -> MutexGuard<'_, HashMap<UserId, UserJobs>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,7 +200,7 @@ impl JobPlace {
     /// The job is on the queue: its place is free when it is done.
     pub fn published(mut self, conversation: ConversationId) {
         self.kept = true;
-        let mut users = self.app.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.app.users();
         let Some(jobs) = users.get_mut(&self.user) else { return };
         if let Some(job) = jobs.jobs.iter_mut().find(|(turn, _)| *turn == self.turn) {
             job.1 = Some(conversation);
@@ -180,7 +213,7 @@ impl Drop for JobPlace {
         if self.kept {
             return;
         }
-        let mut users = self.app.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.app.users();
         let Some(jobs) = users.get_mut(&self.user) else { return };
         jobs.jobs.retain(|(turn, _)| *turn != self.turn);
         if jobs.jobs.is_empty() {

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 fn load() -> Arc<Load> {
@@ -60,14 +62,47 @@ fn a_job_that_was_not_published_frees_its_place() {
     let [first, second, third] = [1, 2, 3].map(|n| TurnId(uuid::Uuid::from_u128(n)));
     let conversation = ConversationId(uuid::Uuid::from_u128(7));
     let slot = |turn| JobPlace { app: Arc::clone(&load), user: alice.clone(), turn, kept: false };
-    assert_eq!(load.reserve(&alice, first), None);
-    assert_eq!(load.reserve(&alice, second), None);
+    assert!(load.reserve(&alice, first).is_none());
+    assert!(load.reserve(&alice, second).is_none());
     slot(first).published(conversation);
-    assert_eq!(load.reserve(&alice, third), Some(vec![(first, conversation)]));
-    assert_eq!(load.reserve(&alice, third), Some(Vec::new()), "asked again at once");
+    assert!(load.reserve(&alice, third).is_some());
+    assert_eq!(load.look(&alice), [(first, conversation)]);
     drop(slot(second));
-    assert_eq!(load.reserve(&alice, third), None);
+    assert!(load.reserve(&alice, third).is_none());
     drop(slot(third));
     drop(slot(first));
     assert!(load.jobs.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn done_jobs_are_noticed_for_all_who_ask_at_once() {
+    let load = load();
+    let alice = user("alice");
+    let looks = AtomicUsize::new(0);
+    let id = |n| TurnId(uuid::Uuid::from_u128(n));
+    let ask = |turn, is_there: bool| {
+        let (load, alice, looks) = (&load, &alice, &looks);
+        async move {
+            let look = |_, _| async {
+                looks.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                is_there
+            };
+            let place = load.job_unless(look, alice, turn).await?;
+            place.published(ConversationId(turn.0));
+            Ok::<_, ErrorCode>(())
+        }
+    };
+    assert_eq!(tokio::join!(ask(id(1), true), ask(id(2), true)), (Ok(()), Ok(())));
+    assert_eq!(looks.load(Ordering::Relaxed), 0);
+    // Both are done: whoever comes finds room, also the one that comes while another looks, also right after that.
+    for n in [10, 20, 30] {
+        let both = tokio::join!(ask(id(n), false), ask(id(n + 1), false));
+        assert_eq!(both, (Ok(()), Ok(())));
+    }
+    assert_eq!(looks.load(Ordering::Relaxed), 6);
+    // Nothing is done: one look tells many.
+    let asked = futures_util::future::join_all((40..80).map(|n| ask(id(n), true))).await;
+    assert!(asked.iter().all(|place| *place == Err(ErrorCode::UserBusy)));
+    assert_eq!(looks.load(Ordering::Relaxed), 8);
 }
