@@ -42,7 +42,7 @@ const WANTED: [Wanted; 4] = [
 /// Folders of `tests/documents/fetch.sh`.
 const SOURCES: [&str; 4] = ["ocrmypdf", "pypdf", "texlive-lang-cyrillic", "umya-spreadsheet"];
 
-type References = HashMap<String, HashMap<String, String>>;
+type References = HashMap<String, BTreeMap<String, String>>;
 
 struct Line {
     path: String,
@@ -94,12 +94,14 @@ async fn look(reader: &Reader, folder: &Path, path: PathBuf, references: &Refere
     let wall = start.elapsed();
     let text = read.as_ref().map(first_pages).unwrap_or_default();
     let others = references.get(&name);
-    let texts = || others.into_iter().flat_map(HashMap::values).map(String::as_str);
+    let texts = || others.into_iter().flat_map(BTreeMap::values).map(String::as_str);
     let class = class(&path, texts().next().unwrap_or_default());
+    let is_cut = read.as_ref().is_ok_and(|read| read.cut.is_some());
+    let upto = if is_cut { score::count(&text) } else { usize::MAX };
     // Nothing to find, nothing to miss.
     let f1 = texts()
         .filter(|other| score::count(other) >= WORDS)
-        .map(|other| score::f1(&text, other))
+        .map(|other| score::f1(&text, score::first(other, upto)))
         .max_by(f64::total_cmp);
     Line { path: name, class, read, wall, f1 }
 }

@@ -14,10 +14,22 @@ pub fn f1(read: &str, reference: &str) -> f64 {
 
 fn words(text: &str) -> HashMap<String, usize> {
     let mut words = HashMap::new();
-    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in split(text) {
         *words.entry(word.to_lowercase()).or_default() += 1;
     }
     words
+}
+
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// The text up to and without word `upto`, counted from zero: what a reader that stopped there can have seen.
+pub fn first(text: &str, upto: usize) -> &str {
+    let end = split(text)
+        .nth(upto)
+        .map_or(text.len(), |word| word.as_ptr().addr() - text.as_ptr().addr());
+    &text[..end]
 }
 
 pub fn count(text: &str) -> usize {
@@ -55,6 +67,7 @@ mod tests {
         assert_eq!(f1("", ""), 1.0);
         assert_eq!(f1("a b", "c"), 0.0);
         assert_eq!(f1("a a a", "a"), 0.5);
+        assert_eq!([first("a, b c", 2), first("a, b c", 0), first("a b", 9)], ["a, b ", "", "a b"]);
         assert_eq!(median(&mut [3.0, 1.0, 2.0, 4.0]), 2.5);
         assert!(is_cyrillic("текст x") && !is_cyrillic("text я"));
     }
