@@ -1,4 +1,6 @@
 //! A person drops files into the chat: read once, quoted to the model, reused, and every failure told.
+mod reading;
+
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::gradio::Submission;

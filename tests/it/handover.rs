@@ -35,7 +35,7 @@ async fn a_turn_that_ends_within_the_grace_ends_here() {
     assert!(log.of(&turn).iter().all(|seen| seen.envelope.attempt <= 1));
     let status = cluster.worker(0).ends_within(EXIT).await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
-    log.check(&turn);
+    log.check(&turn).await;
 }
 
 /// Five deploys in the middle of one answer: no pause, no repeated token, and no poison.
@@ -66,7 +66,7 @@ async fn a_turn_outlives_five_deploys() {
     let ended = alice.finish(&turn).await;
     assert_eq!((ended.status(), ended.text()), (Some("completed"), ANSWER), "{:#?}", ended.values);
     assert_eq!(ended.tokens(), ANSWER);
-    log.check(&turn);
+    log.check(&turn).await;
 }
 
 /// One call has its outcome in time and one never: neither is made twice, and the outcome that is known is not lost.
@@ -95,8 +95,8 @@ async fn a_call_under_way_settles_before_the_hand_over() {
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     assert_eq!(cluster.backend.effects_of("commit").len(), 1);
     assert_eq!(cluster.backend.calls().len(), 2);
-    log.check(&known);
-    log.check(&unknown);
+    log.check(&known).await;
+    log.check(&unknown).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +162,7 @@ async fn stopped_behind(mut cluster: Cluster, proxy: Proxy, different: &[(&str, 
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     cluster.add_worker_with(different).await;
     assert_eq!(alice.finish(&turn).await.text(), "Hello.");
-    log.check(&turn);
+    log.check(&turn).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

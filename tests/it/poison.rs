@@ -139,7 +139,7 @@ async fn last_attempt(cluster: &Cluster) {
 async fn given_up(cluster: &Cluster, log: &EventLog, ended: &Turn, turn: &str, text: &str) {
     assert_eq!(ended.error_code(), Some("WORKER_CRASHED"), "{:#?}", ended.values);
     assert_eq!((ended.status(), ended.tokens().as_str()), (Some("failed"), text));
-    log.check(turn);
+    log.check(turn).await;
     let letters = letters(cluster).await;
     assert_eq!(letters.len(), 1, "{letters:#?}");
     let letter = letters[0].to_string();

@@ -44,7 +44,7 @@ async fn a_takeover_begins_when_the_ack_wait_is_over() {
         assert!(took <= ACK_WAIT + SLACK, "{took:?}");
         let ended = alice.finish(turn).await;
         assert_eq!((ended.status(), ended.text()), (Some("completed"), "Done."));
-        log.check(turn);
+        log.check(turn).await;
     }
 }
 
@@ -75,8 +75,8 @@ async fn a_worker_that_wakes_up_too_late_asks_nobody() {
     cluster.worker(0).logs(UNPROVED, 2).await;
     assert_eq!((cluster.backend.calls().len(), cluster.model.requests().len()), before);
     assert_eq!(before.0, 2, "one call each");
-    log.check(&asks_backend);
-    log.check(&asks_model);
+    log.check(&asks_backend).await;
+    log.check(&asks_model).await;
     assert_eq!(alice.say("c1", "again").await.text(), "Done.");
 }
 
@@ -106,7 +106,7 @@ async fn a_worker_that_wakes_up_too_late_changes_nothing() {
     cluster.worker(0).logs(UNPROVED, 1).await;
     assert_eq!(alice.say("c1", "again").await.text(), "Done.");
     assert_eq!(cluster.backend.calls_of("deploy").len(), 0);
-    log.check(&turn);
+    log.check(&turn).await;
 }
 
 /// Two workers, the first of which reaches one of its stores through a proxy, and two turns of it with a call under
@@ -164,8 +164,8 @@ impl Cut {
         for operation in ["commit", "deploy"] {
             assert_eq!(self.cluster.backend.calls_of(operation).len(), 1, "{operation}");
         }
-        self.log.check(&self.quick.1);
-        self.log.check(&self.slow.1);
+        self.log.check(&self.quick.1).await;
+        self.log.check(&self.slow.1).await;
     }
 }
 

@@ -228,7 +228,6 @@ impl Cluster {
         Agentctl::new(env)
     }
 
-    /// `kill -9`.
     /// What Prometheus would read of the gateway at `index`.
     pub async fn gateway_metrics(&self, index: usize) -> String {
         self.gateways[index].metrics().await
@@ -238,6 +237,7 @@ impl Cluster {
         self.workers[index].metrics().await
     }
 
+    /// `kill -9`.
     pub fn kill_worker(&mut self, index: usize) {
         self.workers[index].process.kill();
     }

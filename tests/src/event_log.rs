@@ -86,9 +86,9 @@ impl EventLog {
         self.wait(turn, &format!("attempt {attempt}"), begins).await.at
     }
 
-    /// One writer after the other, each without a gap, and one end.
-    #[track_caller]
-    pub fn check(&self, turn: &str) {
+    /// One writer after the other, each without a gap, and one end, which may be on its way to here.
+    pub async fn check(&self, turn: &str) {
+        self.wait(turn, "end", |envelope| envelope.event.is_terminal()).await;
         let seen = self.of(turn);
         let numbers: Vec<_> =
             seen.iter().map(|Seen { envelope: e, .. }| (e.attempt, e.n)).collect();

@@ -184,6 +184,11 @@ impl Process {
         self.ended
     }
 
+    /// All its descendants.
+    pub fn descendants(&self) -> Vec<u32> {
+        family_of(self.pid()).0.split_off(1)
+    }
+
     /// CPU time used so far, user and system.
     pub fn cpu(&self) -> Duration {
         cpu_of_tree(self.pid())
@@ -211,7 +216,8 @@ impl Drop for Process {
     }
 }
 
-fn signal(pid: u32, name: &str) {
+/// `kill -NAME PID`
+pub fn signal(pid: u32, name: &str) {
     let (name, pid) = (format!("-{name}"), pid.to_string());
     let _ = Command::new("kill").args([&name, &pid]).stderr(Stdio::null()).status();
 }
@@ -246,6 +252,13 @@ fn family_of(root: u32) -> (Vec<u32>, Duration) {
     }
     // Linux reports in units of 1/100 s on every platform that matters here.
     (family, Duration::from_millis(ticks * 10))
+}
+
+/// Neither gone nor waiting for its parent to notice its end.
+pub fn is_running(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
 }
 
 /// Parent and CPU ticks; those of children that have ended and were waited for included.

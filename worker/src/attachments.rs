@@ -43,6 +43,7 @@ struct Known {
 }
 
 /// Reads what has not been read, and stores it; the first worker that stores a file's text stores it for all.
+/// What failed for a reason that may pass is stored, too, until a later reading brings more.
 /// May be dropped at any point.
 pub async fn read(app: &App, job: &Job, epoch: i64) -> Result<Files, Stop> {
     let mut stored = list(app, job).await?;
@@ -50,7 +51,8 @@ pub async fn read(app: &App, job: &Job, epoch: i64) -> Result<Files, Stop> {
     let mut seen: HashSet<&str> = HashSet::new();
     let mut saved = false;
     for file in job.files.iter().filter(|file| seen.insert(&file.blob)) {
-        if stored.iter().any(|attachment| attachment.file.blob == file.blob) {
+        if stored.iter().any(|attachment| attachment.file.blob == file.blob && is_final(attachment))
+        {
             continue;
         }
         match extract(app, job, file).await? {
@@ -113,6 +115,11 @@ impl Files {
         })
         .collect()
     }
+}
+
+/// A file whose reader died is read again when a message names it again.
+fn is_final(attachment: &Attachment) -> bool {
+    !Extraction::parse(attachment.extraction.clone()).may_change()
 }
 
 async fn list(app: &App, job: &Job) -> Result<Vec<Attachment>, Stop> {

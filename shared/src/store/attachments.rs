@@ -14,7 +14,8 @@ const SAVE: &str = "WITH fence AS MATERIALIZED (SELECT agent_fence($2, $11) AS h
     saved AS (INSERT INTO attachments \
     (id, conversation_id, user_id, blob, name, mime, size, text, extraction, image, created_at) \
     SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::bigint, '', $8::jsonb, $9::text, \
-    $10::timestamptz FROM fence WHERE fence.held ON CONFLICT (conversation_id, blob) DO NOTHING) \
+    $10::timestamptz FROM fence WHERE fence.held ON CONFLICT (conversation_id, blob) DO UPDATE SET extraction = excluded.extraction, image = excluded.image \
+    WHERE attachments.extraction IS NULL OR attachments.extraction ->> 'outcome' = 'failed') \
     SELECT held FROM fence";
 const LIST: &str = "SELECT blob, name, mime, size, extraction, created_at FROM (SELECT * FROM attachments \
     WHERE conversation_id = $1 AND extraction IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT $2) newest \
@@ -44,7 +45,8 @@ pub struct Attachment {
     pub created_at: OffsetDateTime,
 }
 
-/// Whoever comes first stores; a later result for the same blob of the conversation is dropped. Fenced.
+/// Whoever comes first stores; a later result for the same blob of the conversation is dropped, unless nothing was
+/// read so far. Fenced.
 pub async fn save(pool: &HotPool, new: &NewAttachment<'_>) -> Result<(), CommitError> {
     let file = new.file;
     let size = i64::try_from(file.size).unwrap_or(i64::MAX);

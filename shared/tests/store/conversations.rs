@@ -225,6 +225,34 @@ async fn attachments_are_kept_as_first_read() {
     assert_eq!(attachments::find(&world.hot, conversation_id(), "blob\0").await.unwrap(), None);
 }
 
+#[tokio::test]
+async fn what_could_not_be_read_gives_way_to_what_could() {
+    let world = World::new().await;
+    let live = world.live("a").await;
+    let file = contract::job::FileRef {
+        blob: "blob".to_owned(),
+        name: "a.pdf".to_owned(),
+        mime: "application/pdf".to_owned(),
+        size: 10,
+    };
+    let [failed, read] = ["failed", "read"].map(|outcome| json!({ "outcome": outcome }));
+    for (extraction, kept) in [(&failed, &failed), (&read, &read), (&failed, &read)] {
+        let new = attachments::NewAttachment {
+            id: turn_id().0,
+            epoch: live.epoch,
+            conversation: live.conversation,
+            user: &world.user,
+            file: &file,
+            extraction,
+            image: None,
+            now: now(),
+        };
+        attachments::save(&world.hot, &new).await.unwrap();
+        let list = attachments::list(&world.hot, live.conversation, 10).await.unwrap();
+        assert_eq!(list.iter().map(|found| &found.extraction).collect::<Vec<_>>(), [kept]);
+    }
+}
+
 async fn create(world: &World, title: &str, now: time::OffsetDateTime) -> ConversationId {
     let new =
         NewConversation { id: conversation_id(), user: &world.user, reference: None, title, now };

@@ -69,6 +69,18 @@ impl Extraction {
         serde_json::from_value(stored).unwrap_or(Self::Failed { failure: Failure::Crashed })
     }
 
+    /// Whoever reads the file again may find more: it was the machine that failed, or a limit that a busy machine
+    /// reaches earlier.
+    pub fn may_change(&self) -> bool {
+        match self {
+            Self::Failed { failure } => {
+                matches!(failure, Failure::Crashed | Failure::TimedOut | Failure::OutOfMemory)
+            }
+            Self::Unavailable => true,
+            Self::Read(_) | Self::Gone => false,
+        }
+    }
+
     pub fn is_picture(&self) -> bool {
         match self {
             Self::Read(content) => content.picture,
