@@ -1,4 +1,5 @@
 //! A person drops files into the chat: read once, quoted to the model, reused, and every failure told.
+mod bombs;
 mod reading;
 
 use serde_json::{Value, json};
