@@ -6,7 +6,7 @@
 // Prints a PASS, FAIL or SKIP line per scenario and `N passed, N failed` at the end; exits with 1 if anything failed.
 import { options, runAll } from "./lib.mjs";
 
-const groups = options.worker === "real" ? ["real", "cuts"] : ["connect", "forms", "stream", "cancel", "sessions", "auth", "attach", "call", "bad_input", "transcripts"];
+const groups = options.worker === "real" ? ["real", "cuts"] : ["connect", "forms", "stream", "cancel", "sessions", "auth", "attach", "call", "bad_input", "files", "transcripts"];
 const scenarios = {};
 for (const group of groups) {
   const { default: all } = await import(`./scenarios/${group}.mjs`);

@@ -257,6 +257,22 @@ def upload_and_submit():
     same(([f["name"] for f in echo["message"]["files"]], echo["message"]["files"][0]["size"]), (["отчёт 2.csv"], 8))
 
 
+def large_file(size):
+    path = os.path.join(tempfile.mkdtemp(), "large.pdf")
+    with open(path, "wb") as file:
+        file.write(b"%PDF-1.7\n".ljust(size, b"\7"))
+    return path
+
+
+def the_largest_file_passes_and_one_byte_more_does_not():
+    from gradio_client import handle_file
+
+    client, limit = connect(), 10 * 1024 * 1024
+    echo = echo_of(predict(client, "echo", files=[handle_file(large_file(limit))]))
+    same([f["size"] for f in echo["message"]["files"]], [limit])
+    raises(lambda: predict(client, "echo", files=[handle_file(large_file(limit + 1))]), ("ValueError", "HTTPStatusError", "AppError"))
+
+
 def raises(what, names):
     try:
         what()
@@ -315,6 +331,6 @@ SCENARIOS = [
     async_iteration, every_type, no_output_looks_like_a_file, many_tokens, an_error_is_a_message, a_card_is_the_result,
     a_dead_worker_is_survived, nothing_after_the_end, cancel_mid_stream, cancel_after_the_end, two_at_once,
     short_jobs_beside_a_long_one, twelve_in_a_row, threads_share_a_client, busy_conversation, reset_session, long_message,
-    attach_from_another_client, upload_and_submit, bad_tokens_are_refused, another_user_sees_nothing, heartbeat_is_served,
+    attach_from_another_client, upload_and_submit, the_largest_file_passes_and_one_byte_more_does_not, bad_tokens_are_refused, another_user_sees_nothing, heartbeat_is_served,
     answers_come_within_five_seconds, the_simple_call_api,
 ]
