@@ -139,7 +139,7 @@ class Secrets(unittest.TestCase):
             return {name for name, value in variables("full", component).items() if value.startswith("[") and value != "[field]"}
 
         common = {"DATABASE_URL", "SEAL_KEY", "SEAL_KEYS_PREVIOUS", "SERVICE_CLIENT_SECRET"}
-        self.assertEqual(secrets("gateway"), common | {"JWT_SECRET"})
+        self.assertEqual(secrets("gateway"), common | {"JWT_SECRET", "JWT_SECRETS_PREVIOUS"})
         self.assertEqual(secrets("worker"), common | {"OPENAI_API_KEY"})
         self.assertEqual(secrets("migrate"), {"DATABASE_URL"})
         self.assertEqual(variables("full", "migrate")["DATABASE_URL"], "[MIGRATE_DATABASE_URL]")

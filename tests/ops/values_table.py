@@ -13,7 +13,7 @@ Gateways, workers and the chat page. NATS with JetStream (2.12 or newer) and Pos
 the External Secrets operator reads. How to run it: [docs/operations.md](../../docs/operations.md#on-kubernetes). Unknown values are refused.
 
 The Secret has the keys `DATABASE_URL`, `JWT_SECRET` (at least 32 bytes), `SEAL_KEY` (base64 of 32 bytes), `SERVICE_CLIENT_SECRET`, and where
-they are needed `OPENAI_API_KEY` and `SEAL_KEYS_PREVIOUS`; `secrets.keys` renames them.
+they are needed `OPENAI_API_KEY`, `JWT_SECRETS_PREVIOUS` and `SEAL_KEYS_PREVIOUS`; `secrets.keys` renames them.
 
 | value | default | meaning |
 |---|---|---|

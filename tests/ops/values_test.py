@@ -132,7 +132,7 @@ class Effects(unittest.TestCase):
 PROGRAMS = Path(os.environ.get("AGENT_BIN_DIR") or Path(os.environ.get("CARGO_TARGET_DIR") or chart.ROOT / "target") / "debug")
 SECRETS = {
     "[DATABASE_URL]": "postgres://user:password@127.0.0.1:1/none", "[JWT_SECRET]": "j" * 32, "[SEAL_KEY]": base64.b64encode(b"1" * 32).decode(),
-    "[SEAL_KEYS_PREVIOUS]": base64.b64encode(b"2" * 32).decode(), "[SERVICE_CLIENT_SECRET]": "s" * 16, "[OPENAI_API_KEY]": "key", "[field]": "pod-1",
+    "[JWT_SECRETS_PREVIOUS]": "p" * 32, "[SEAL_KEYS_PREVIOUS]": base64.b64encode(b"2" * 32).decode(), "[SERVICE_CLIENT_SECRET]": "s" * 16, "[OPENAI_API_KEY]": "key", "[field]": "pod-1",
 }
 #: Nobody is there: a program that takes its settings looks for them, one that doesn't ends with 64 at once.
 NOBODY = {"NATS_URL": "nats://127.0.0.1:1", "NATS_CREDS": "", "NATS_CA": "", "GATEWAY_LISTEN": "127.0.0.1:0", "WORKER_HEALTH_LISTEN": "127.0.0.1:0"}
