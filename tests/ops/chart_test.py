@@ -172,6 +172,20 @@ class Secrets(unittest.TestCase):
             self.assertNotIn("NATS_CREDS", variables("minimal", component))
 
 
+    def test_a_key_of_nats_may_stand_for_credentials(self):
+        for component, key in (("gateway", "gateway.nk"), ("worker", "worker-seed"), ("migrate", "migrate.nk")):
+            container = pods("no-operators")[f"chat-agentchat-{component}"]["containers"][0]
+            found = [it["valueFrom"]["secretKeyRef"] for it in container["env"] if it["name"] == "NATS_NKEY"]
+            self.assertEqual(found, [{"name": "nats-nkeys", "key": key}], component)
+            self.assertNotIn("NATS_CREDS", variables("no-operators", component))
+            self.assertNotIn("NATS_NKEY", variables("full", component))
+
+    def test_spans_go_to_the_collector_that_is_named(self):
+        for component in ("gateway", "worker"):
+            self.assertEqual(variables("full", component)["OTEL_EXPORTER_OTLP_ENDPOINT"], "http://collector.monitoring.svc:4318")
+            self.assertNotIn("OTEL_EXPORTER_OTLP_ENDPOINT", variables("minimal", component))
+
+
 class Scaling(unittest.TestCase):
     def test_whoever_scales_owns_the_number_of_pods(self):
         for name, component, replicas, scaler in (
@@ -244,10 +258,12 @@ class Network(unittest.TestCase):
 
     def test_every_pod_may_go_where_it_must_and_nowhere_else(self):
         ports = lambda component: [[port["port"] for port in rule["ports"]] for rule in self.policy(component)["egress"]]
-        self.assertEqual(ports("gateway"), [[53, 53], [4222], [5432]])
-        self.assertEqual(ports("worker"), [[53, 53], [4222], [5432], ["http"], [443]])
+        self.assertEqual(ports("gateway"), [[53, 53], [4222], [5432], [4318]])
+        self.assertEqual(ports("worker"), [[53, 53], [4222], [5432], [4318], ["http"], [443]])
         self.assertEqual(ports("web"), [[53, 53], ["http"]])
         self.assertEqual(self.policy("gateway")["egress"][2]["to"], [{"ipBlock": {"cidr": "10.1.2.0/24"}}])
+        self.assertEqual(self.policy("gateway")["egress"][3]["to"], [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}])
+        self.assertNotIn([{"port": 4318}], [rule["ports"] for rule in self.policy("gateway", "minimal")["egress"]])
         for component in ("gateway", "worker", "web"):
             self.assertEqual(self.policy(component)["policyTypes"], ["Ingress", "Egress"])
 

@@ -64,6 +64,18 @@ NATS_CA: /etc/agentchat/nats-ca/ca.crt
 {{- if .root.Values.nats.creds.secret }}
 NATS_CREDS: /etc/agentchat/nats-creds/user.creds
 {{- end }}
+{{- with .root.Values.tracing.endpoint }}
+OTEL_EXPORTER_OTLP_ENDPOINT: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* (dict "root" $ "key" .Values.nats.nkeys.gatewayKey) */}}
+{{- define "agentchat.nkeyEnv" -}}
+{{- with .root.Values.nats.nkeys.secret }}
+- name: NATS_NKEY
+  valueFrom:
+    secretKeyRef: {name: {{ . }}, key: {{ $.key }}}
+{{- end }}
 {{- end -}}
 
 {{/* (dict "root" $ "credsKey" "gateway.creds") */}}
