@@ -43,14 +43,15 @@ struct Known {
 }
 
 /// Reads what has not been read, and stores it; the first worker that stores a file's text stores it for all.
-/// What failed for a reason that may pass is stored, too, until a later reading brings more.
-/// May be dropped at any point.
-pub async fn read(app: &App, job: &Job, epoch: i64) -> Result<Files, Stop> {
+/// What failed for a reason that may pass is stored, too, until a later reading brings more: of this message's files
+/// and of those of the message `before`, whose turn may also have been cancelled. May be dropped at any point.
+pub async fn read(app: &App, job: &Job, epoch: i64, before: &[FileRef]) -> Result<Files, Stop> {
     let mut stored = list(app, job).await?;
     let mut fleeting = Vec::new();
+    let own: HashSet<&str> = job.files.iter().map(|file| file.blob.as_str()).collect();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut saved = false;
-    for file in job.files.iter().filter(|file| seen.insert(&file.blob)) {
+    for file in before.iter().chain(&job.files).filter(|file| seen.insert(&file.blob)) {
         if stored.iter().any(|attachment| attachment.file.blob == file.blob && is_final(attachment))
         {
             continue;
@@ -68,15 +69,16 @@ pub async fn read(app: &App, job: &Job, epoch: i64) -> Result<Files, Stop> {
     }
     let known = |attachment: Attachment| Known {
         extraction: Extraction::parse(attachment.extraction),
-        earlier: !seen.contains(attachment.file.blob.as_str()),
+        earlier: !own.contains(attachment.file.blob.as_str()),
         file: attachment.file,
     };
     let mut files: Vec<Known> = stored.into_iter().map(known).collect();
     files.extend(fleeting.into_iter().map(|file| Known {
         file: file.clone(),
         extraction: Extraction::Unavailable,
-        earlier: false,
+        earlier: !own.contains(file.blob.as_str()),
     }));
+    files.sort_by_key(|known| !known.earlier);
     Ok(Files(files))
 }
 

@@ -7,7 +7,7 @@ use agent::message::Message;
 use agent::prompt::{self, SystemPrompt};
 use agent::run::Begin;
 use agent::toolbox;
-use contract::job::{Job, Locale};
+use contract::job::{FileRef, Job, Locale};
 use shared::runtime::clock;
 use shared::store::CommitError;
 use shared::store::conversations;
@@ -70,6 +70,12 @@ pub async fn gather(
         text_prefix: String::new(),
     };
     Ok(Gathered { begin, user_cut, files_cut: quoted.cut })
+}
+
+/// Files of the message before this one.
+pub fn newest_files(started: &Started) -> &[FileRef] {
+    let newest = started.history.iter().rev().find(|row| row.role == Role::User);
+    newest.map_or(&[], |row| &row.files)
 }
 
 fn system(locale: Locale) -> String {

@@ -316,7 +316,8 @@ impl Story<'_> {
         signals: &mut Signals,
     ) -> Result<(), Stop> {
         let audit = decision::close_paused_run(&turn, &mut started, &mut emitter).await?;
-        let reading = Box::pin(attachments::read(self.app, self.job, started.epoch));
+        let before = context::newest_files(&started);
+        let reading = Box::pin(attachments::read(self.app, self.job, started.epoch, before));
         let (files, cancelled) = tokio::select! {
             biased;
             _ = signals.cancel.cancelled() => (Files::default(), true),

@@ -7,7 +7,7 @@ use tests::gradio::Client;
 use tests::gradio::turn::Turn;
 use tests::process::{is_running, signal, wait_until};
 
-use super::{message, upload};
+use super::{message, newest_request, upload};
 
 /// The harness runs workers with this.
 const LEASE: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ async fn a_reading_longer_than_the_lease_keeps_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_ends_a_reading_with_its_reader() {
     let mut cluster = Cluster::start().await;
-    let (alice, event) = reading(&cluster).await;
+    let (mut alice, event) = reading(&cluster).await;
     let reader = reader_of(&mut cluster, 0).await;
     let cancelled = Instant::now();
     alice.cancel(&event).await;
@@ -47,6 +47,11 @@ async fn a_cancel_ends_a_reading_with_its_reader() {
     assert!(cancelled.elapsed() < AT_ONCE, "{:?}", cancelled.elapsed());
     gone(reader).await;
     assert!(cluster.model.requests().is_empty());
+    // The file is not forgotten with the turn.
+    let turn = alice.say("c1", "and what is in it?").await;
+    assert_eq!((turn.text(), codes(&turn)), ("Done.", vec![]), "{:#?}", turn.values);
+    assert!(newest_request(&cluster).contains(" name=\"slow.pdf\" attached=\"earlier\">\n"));
+    assert_eq!(outcomes(&cluster).await, ["read"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,6 +123,53 @@ async fn a_file_whose_reader_died_is_read_when_it_is_sent_again() {
     assert_eq!(outcomes(&cluster).await, ["read"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_reader_died_is_read_in_the_next_turn() {
+    let mut cluster = Cluster::start().await;
+    for (death, code) in [("XCPU", "FILE_TOO_SLOW"), ("KILL", "FILE_TOO_COMPLEX")] {
+        let path = upload(&cluster, "alice", "slow.pdf", &slow_pdf()).await;
+        let mut alice = cluster.client("alice");
+        let event = alice.submit(message(death, "what is in it?", &[&path])).await;
+        let reader = reader_of(&mut cluster, 0).await;
+        signal(reader, death);
+        let turn = alice.finish(&event).await;
+        assert_eq!((turn.text(), codes(&turn)), ("Done.", vec![code]), "{:#?}", turn.values);
+        for _ in 0..2 {
+            let turn = alice.say(death, "try again").await;
+            assert_eq!((turn.text(), codes(&turn)), ("Done.", vec![]), "{:#?}", turn.values);
+            assert!(!newest_request(&cluster).contains("Nothing of this file is known"));
+        }
+    }
+    assert_eq!(outcomes(&cluster).await, ["read"; 2]);
+    assert_eq!(logged(&mut cluster, "Read a PDF"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_file_is_to_blame_for_is_found_once() {
+    let mut cluster = Cluster::start().await;
+    let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let protected = [b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".as_slice(), &[0; 600], &name].concat();
+    let files = [
+        ("password.xlsx", protected, "FILE_ENCRYPTED"),
+        ("broken.pdf", b"%PDF-1.7\nnothing of a document".to_vec(), "FILE_CORRUPT"),
+        ("scan.pdf", pdf_of("", 2), "PDF_NO_TEXT"),
+    ];
+    let mut paths = Vec::new();
+    for (name, content, _) in &files {
+        paths.push(upload(&cluster, "alice", name, content).await);
+    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut alice = cluster.client("alice");
+    for _ in 0..2 {
+        let event = alice.submit(message("c1", "what is in them?", &paths)).await;
+        let turn = alice.finish(&event).await;
+        let expected = files.each_ref().map(|(_, _, code)| *code);
+        assert_eq!((turn.text(), codes(&turn)), ("Done.", expected.to_vec()), "{:#?}", turn.values);
+    }
+    assert_eq!(outcomes(&cluster).await, ["failed"; 3]);
+    assert_eq!(logged(&mut cluster, "A file could not be read"), 3);
+}
+
 /// A turn that has a file to read for a while.
 async fn reading(cluster: &Cluster) -> (Client, String) {
     let path = upload(cluster, "alice", "slow.pdf", &slow_pdf()).await;
@@ -160,6 +212,10 @@ fn codes(turn: &Turn) -> Vec<&str> {
     turn.all("warning").iter().filter_map(|warning| warning["code"].as_str()).collect()
 }
 
+fn logged(cluster: &mut Cluster, words: &str) -> usize {
+    std::fs::read_to_string(cluster.worker(0).log()).unwrap().matches(words).count()
+}
+
 async fn outcomes(cluster: &Cluster) -> Vec<String> {
     let stored = "SELECT extraction ->> 'outcome' FROM attachments";
     sqlx::query_scalar(stored).fetch_all(&cluster.database.pool().await).await.unwrap()
@@ -167,8 +223,12 @@ async fn outcomes(cluster: &Cluster) -> Vec<String> {
 
 /// 130 kB that take all the processor time that a file may have: 300 pages that show the same 2,000 words.
 pub fn slow_pdf() -> Vec<u8> {
-    let words = "BT /F 12 Tf 1 0 0 1 50 700 Tm (word) Tj ET\n".repeat(2_000);
-    let pages = 5..305;
+    pdf_of(&"BT /F 12 Tf 1 0 0 1 50 700 Tm (word) Tj ET\n".repeat(2_000), 300)
+}
+
+/// All pages have this content.
+fn pdf_of(words: &str, pages: usize) -> Vec<u8> {
+    let pages = 5..5 + pages;
     let kids: String = pages.clone().map(|page| format!("{page} 0 R ")).collect();
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
