@@ -26,6 +26,7 @@ mod poison;
 mod redelivery;
 mod rest;
 mod rolling;
+mod rotation;
 mod secrets;
 mod sessions;
 mod takeover;

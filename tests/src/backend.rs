@@ -93,7 +93,7 @@ pub struct Effect {
 /// State shared by the server's tasks and the test.
 #[derive(Default)]
 struct Desk {
-    secret: String,
+    secrets: Mutex<Vec<String>>,
     world: Mutex<world::World>,
     faults: Mutex<Vec<Fault>>,
     calls: Mutex<Vec<Call>>,
@@ -128,7 +128,8 @@ impl Backend {
     pub async fn start_on(secret: &str, address: SocketAddr) -> std::io::Result<Backend> {
         let listener = listener::Cuttable::bind(address).await?;
         let url = format!("http://127.0.0.1:{}", listener.port());
-        let desk = Arc::new(Desk { secret: secret.to_owned(), ..Desk::default() });
+        let desk =
+            Arc::new(Desk { secrets: Mutex::new(vec![secret.to_owned()]), ..Desk::default() });
         let task = tokio::spawn(serve::run(listener, Arc::clone(&desk), CancellationToken::new()));
         Ok(Backend { url, desk, task })
     }
@@ -139,6 +140,11 @@ impl Backend {
 
     pub fn service_token_url(&self) -> String {
         format!("{}/api/auth/service-token", self.url)
+    }
+
+    /// From now on also takes tokens that are signed with this.
+    pub fn take_secret(&self, secret: &str) {
+        self.desk.secrets.lock().unwrap().push(secret.to_owned());
     }
 
     pub fn fault(&self, operation: &str, kind: FaultKind, times: Option<u32>) {

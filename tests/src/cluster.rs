@@ -303,6 +303,18 @@ impl Cluster {
         self.workers.push(Node::start("worker", &program, &name, env, &self.dir));
     }
 
+    /// One more gateway, configured like the first but for these variables; clients reach it at [`Self::gateway_url`].
+    pub async fn add_gateway_with(&mut self, different: &[(&str, &str)]) -> usize {
+        let mut env = self.gateways[0].env.clone();
+        env.extend(settings(different));
+        let index = self.gateways.len();
+        let name = format!("gateway-{index}");
+        let mut node = Node::start("gateway", &place::program("gateway"), &name, env, &self.dir);
+        node.wait_ready().await;
+        self.gateways.push(node);
+        index
+    }
+
     /// Where gateways and workers write their logs.
     pub fn log_dir(&self) -> &Path {
         &self.dir

@@ -43,11 +43,11 @@ pub struct Identities {
 }
 
 /// Both identities, or the status and the reason why not.
-pub fn of(headers: &HeaderMap, secret: &str) -> Result<Identities, (u16, String)> {
+pub fn of(headers: &HeaderMap, secrets: &[String]) -> Result<Identities, (u16, String)> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let service = bearer.ok_or((401, "no service token".to_owned()))?;
-    let service = claims(service, secret).map_err(|e| (401, format!("service token: {e}")))?;
+    let service = claims(service, secrets).map_err(|e| (401, format!("service token: {e}")))?;
     if service.typ.as_deref() != Some("service") {
         return Err((401, "a user token where a service token belongs".to_owned()));
     }
@@ -55,20 +55,26 @@ pub fn of(headers: &HeaderMap, secret: &str) -> Result<Identities, (u16, String)
     if user.starts_with("Bearer ") {
         return Err((401, "X-User-JWT holds `Bearer `".to_owned()));
     }
-    let user = claims(user, secret).map_err(|e| (401, format!("user token: {e}")))?;
+    let user = claims(user, secrets).map_err(|e| (401, format!("user token: {e}")))?;
     if user.typ.is_some() {
         return Err((401, "a service token where a user token belongs".to_owned()));
     }
     Ok(Identities { service: service.sub, user: user.sub })
 }
 
-fn claims(text: &str, secret: &str) -> Result<Claims, String> {
+/// Signed with any of these.
+fn claims(text: &str, secrets: &[String]) -> Result<Claims, String> {
     let mut validation = Validation::new(Algorithm::HS256);
     validation.leeway = 0;
-    let key = DecodingKey::from_secret(secret.as_bytes()).map_err(|e| e.to_string())?;
-    jsonwebtoken::decode::<Claims>(text, &key, &validation)
-        .map(|data| data.claims)
-        .map_err(|e| e.to_string())
+    let mut refused = "no secret".to_owned();
+    for secret in secrets {
+        let key = DecodingKey::from_secret(secret.as_bytes()).map_err(|e| e.to_string())?;
+        match jsonwebtoken::decode::<Claims>(text, &key, &validation) {
+            Ok(data) => return Ok(data.claims),
+            Err(error) => refused = error.to_string(),
+        }
+    }
+    Err(refused)
 }
 
 /// The service's own sign-in: client id and secret as JSON, as a form or as basic authentication.

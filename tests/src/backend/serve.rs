@@ -147,7 +147,8 @@ impl Desk {
             self.refused.lock().unwrap().push(format!("{}: {status} {detail}", operation.name()));
             Err((status, json!({"detail": detail})))
         };
-        let identities = match identity::of(headers, &self.secret) {
+        let secrets = self.secrets.lock().unwrap().clone();
+        let identities = match identity::of(headers, &secrets) {
             Ok(identities) => identities,
             Err((status, detail)) => return refuse(status, detail),
         };
