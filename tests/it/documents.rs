@@ -1,6 +1,9 @@
 //! A person drops files into the chat: read once, quoted to the model, reused, and every failure told.
 mod bombs;
 mod reading;
+#[path = "../../worker/documents/tests/formats/workbook.rs"]
+#[expect(dead_code, reason = "its other tests need more of it")]
+mod workbook;
 
 use serde_json::{Value, json};
 use tests::cluster::Cluster;

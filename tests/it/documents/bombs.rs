@@ -7,6 +7,7 @@ use tests::gradio::Submission;
 use tests::llm::reply::Reply;
 
 use super::reading::slow_pdf;
+use super::workbook::Workbook;
 use super::{message, upload};
 
 const PACE_MS: u64 = 20;
@@ -22,34 +23,53 @@ async fn other_conversations_keep_their_pace() {
     cluster.model.on("tell", (0..2 * CHATS).map(|_| Reply::text(&words).every_ms(PACE_MS)));
     let quiet = chat(&cluster, "quiet").await;
 
-    let bombs: [(&str, Vec<u8>); 4] = [
+    let texts = [
         ("loop.pdf", slow_pdf()),
         ("deep.json", "[".repeat(9 << 20).into_bytes()),
         ("wide.csv", "1;2;3;4;5;6;7;8;9\n".repeat(500_000).into_bytes()),
         ("huge.png", huge_png()),
     ];
-    let mut paths = Vec::new();
-    for (name, content) in &bombs {
-        paths.push(upload(&cluster, "mallory", name, content).await);
-    }
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let mut mallories: Vec<_> = (0..3).map(|_| cluster.client("mallory")).collect();
-    let drop = mallories.iter_mut().enumerate().map(|(n, mallory)| {
-        let bombs = message(&format!("bombs-{n}"), "read them", &paths);
-        async move {
-            let event = mallory.submit(bombs).await;
-            mallory.finish(&event).await
-        }
-    });
-    let (beside, bombed) = tokio::join!(chat(&cluster, "beside"), join_all(drop));
-    for turn in bombed {
-        assert_eq!((turn.text(), turn.all("warning").len()), ("Done.", 4), "{:#?}", turn.values);
-    }
+    let archives = [("zeros.xlsx", zip_bomb()), ("corners.xlsx", billion_cells())];
+    let texts = stored(&cluster, "mallory", &texts).await;
+    let archives = stored(&cluster, "trudy", &archives).await;
+    let bombed = async {
+        // What is read as a whole, corners and all, needs no warning.
+        tokio::join!(
+            drop_bombs(&cluster, "mallory", &texts, 4),
+            drop_bombs(&cluster, "trudy", &archives, 1)
+        )
+    };
+    let (beside, _) = tokio::join!(chat(&cluster, "beside"), bombed);
     for (name, gaps) in [("quiet", &quiet), ("beside bombs", &beside)] {
         let [median, most, worst] = [50, 99, 100].map(|percent| share(gaps, percent));
         println!("token gaps, {name}: p50 {median:?}, p99 {most:?}, worst {worst:?}");
     }
     assert!(share(&beside, 99) < share(&quiet, 99) + NOTICED);
+}
+
+async fn stored(cluster: &Cluster, user: &str, files: &[(&str, Vec<u8>)]) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (name, content) in files {
+        paths.push(upload(cluster, user, name, content).await);
+    }
+    paths
+}
+
+/// Three turns at a time, each with all of them.
+async fn drop_bombs(cluster: &Cluster, user: &str, paths: &[String], warnings: usize) {
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut clients: Vec<_> = (0..3).map(|_| cluster.client(user)).collect();
+    let turns = clients.iter_mut().enumerate().map(|(n, client)| {
+        let bombs = message(&format!("bombs-{n}"), "read them", &paths);
+        async move {
+            let event = client.submit(bombs).await;
+            client.finish(&event).await
+        }
+    });
+    for turn in join_all(turns).await {
+        let told = turn.all("warning").len();
+        assert_eq!((turn.text(), told), ("Done.", warnings), "{:#?}", turn.values);
+    }
 }
 
 /// The pauses between the tokens of some answers that stream at the same time, shortest first.
@@ -70,6 +90,19 @@ async fn chat(cluster: &Cluster, who: &str) -> Vec<Duration> {
 
 fn share(gaps: &[Duration], percent: usize) -> Duration {
     gaps[(gaps.len() * percent / 100).min(gaps.len() - 1)]
+}
+
+/// A quarter of a gigabyte of zeros.
+fn zip_bomb() -> Vec<u8> {
+    let one_cell = Workbook::of(r#"<row r="1"><c r="A1"><v>7</v></c></row>"#);
+    one_cell.with_filled_part("xl/media/zeros.bin", ("", ""), "\0", 256 << 20)
+}
+
+/// Two kilobytes, two cells, and all that would be between them.
+fn billion_cells() -> Vec<u8> {
+    let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>"#;
+    let inside = format!("<dimension ref=\"A1:XFD1048576\"/><sheetData>{rows}</sheetData>");
+    Workbook::default().part("S", "visible", inside).bytes()
 }
 
 /// The head of a picture of 60,000 by 60,000 pixels.
