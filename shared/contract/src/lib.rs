@@ -2,11 +2,12 @@
 //!
 //! Read in this order: [`ids`] who is meant, [`subject`] where it travels, [`job`] what is asked,
 //! [`event`] what is told, [`control`] what interrupts, [`error_code`] what went wrong,
-//! [`limits`] every number the specification promises.
+//! [`file_type`] and [`file_warning`] what becomes of files, [`limits`] every number the specification promises.
 pub mod control;
 pub mod error_code;
 pub mod event;
 pub mod file_type;
+pub mod file_warning;
 pub mod ids;
 pub mod job;
 pub mod limits;

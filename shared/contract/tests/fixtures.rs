@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use contract::control::{Cancel, SessionAnswer, SessionAsk, WorkerAnswer, WorkerAsk};
 use contract::error_code::ErrorCode;
 use contract::event::{Envelope, Event};
+use contract::file_warning::FileWarning;
 use contract::ids::{ConversationId, SessionToken, TurnId, UserId};
 use contract::job::{Job, JobKind, Locale};
 use contract::{limits, subject};
@@ -155,6 +156,14 @@ fn error_codes() {
         })
     });
     check("error_codes.json", &json!(codes));
+}
+
+#[test]
+fn file_warnings() {
+    let warnings = FileWarning::ALL.map(
+        |code| json!({ "code": code, "en": code.text(Locale::En), "ru": code.text(Locale::Ru) }),
+    );
+    check("file_warnings.json", &json!(warnings));
 }
 
 #[test]

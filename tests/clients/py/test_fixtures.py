@@ -82,6 +82,10 @@ class Documented(unittest.TestCase):
             retry = "yes" if code["retryable"] else "no"
             self.assertEqual(rows[code["code"]], [str(code["http_status"]), retry, code["en"], code["ru"]])
 
+    def test_file_warnings(self):
+        codes = [code for row in table("Warnings about files") for code in names(row[0])]
+        self.assertEqual(sorted(codes), sorted(warning["code"] for warning in read("file_warnings.json")))
+
     def test_limits(self):
         values = {names(row[0])[0]: row[1] for row in table("Limits")}
         limits = read("limits.json")

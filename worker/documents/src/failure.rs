@@ -1,5 +1,6 @@
 //! What can go wrong with a file, and the sentence a user reads about it.
 use contract::file_type::Refused;
+use contract::file_warning::FileWarning;
 use contract::job::Locale;
 use serde::{Deserialize, Serialize};
 
@@ -22,54 +23,35 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// `code` of the `warning`.
-    pub const fn code(&self) -> &'static str {
+    pub const fn warning(&self) -> FileWarning {
         match self {
-            Self::NoText => "PDF_NO_TEXT",
-            Self::Encrypted => "FILE_ENCRYPTED",
-            Self::Corrupt => "FILE_CORRUPT",
-            Self::TooLarge => "FILE_TOO_LARGE_INSIDE",
-            Self::TimedOut => "FILE_TOO_SLOW",
-            Self::WrongType(_) => "FILE_TYPE",
-            Self::OutOfMemory => "FILE_TOO_COMPLEX",
-            Self::Crashed => "FILE_UNREADABLE",
+            Self::NoText => FileWarning::PdfNoText,
+            Self::Encrypted => FileWarning::FileEncrypted,
+            Self::Corrupt => FileWarning::FileCorrupt,
+            Self::TooLarge => FileWarning::FileTooLargeInside,
+            Self::TimedOut => FileWarning::FileTooSlow,
+            Self::WrongType(_) => FileWarning::FileType,
+            Self::OutOfMemory => FileWarning::FileTooComplex,
+            Self::Crashed => FileWarning::FileUnreadable,
         }
     }
 
+    /// `code` of the `warning`.
+    pub const fn code(&self) -> &'static str {
+        self.warning().as_str()
+    }
+
     pub fn text(&self, locale: Locale) -> String {
-        let (en, ru) = match self {
-            Self::WrongType(refused) => return refused.text(locale),
-            Self::NoText => (
-                "The PDF has no text, only pictures: it is probably a scan. Send pages as images or a PDF with text.",
-                "В PDF нет текста, только изображения: вероятно, это скан. Пришлите страницы картинками или PDF с текстом.",
-            ),
-            Self::Encrypted => (
-                "The file is protected with a password. Remove the password and send it again.",
-                "Файл защищён паролем. Снимите пароль и отправьте его снова.",
-            ),
-            Self::Corrupt => {
-                ("The file is damaged and can't be read.", "Файл повреждён и не читается.")
-            }
-            Self::TooLarge => (
-                "The file is too large after unpacking. Send a smaller one.",
-                "После распаковки файл слишком велик. Пришлите файл поменьше.",
-            ),
-            Self::TimedOut => (
-                "Reading the file took too long. Send a smaller part of it.",
-                "Файл читался слишком долго. Пришлите его меньшую часть.",
-            ),
-            Self::OutOfMemory => (
-                "Reading the file took too much memory. Send a smaller part of it.",
-                "Чтение файла заняло слишком много памяти. Пришлите его меньшую часть.",
-            ),
-            Self::Crashed => (
-                "The file could not be read. Save it anew or in another format and try again.",
-                "Файл не удалось прочитать. Сохраните его заново или в другом формате и попробуйте ещё раз.",
-            ),
-        };
-        match locale {
-            Locale::En => en.to_owned(),
-            Locale::Ru => ru.to_owned(),
+        match self {
+            // Which type it is helps.
+            Self::WrongType(refused) => refused.text(locale),
+            Self::NoText
+            | Self::Encrypted
+            | Self::Corrupt
+            | Self::TooLarge
+            | Self::TimedOut
+            | Self::OutOfMemory
+            | Self::Crashed => self.warning().text(locale).to_owned(),
         }
     }
 }
@@ -82,7 +64,7 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Only a part came out.
+/// Only a part came out: [`FileWarning::FileCut`], whatever the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -98,9 +80,6 @@ pub enum Why {
 }
 
 impl Why {
-    /// `code` of the `warning`, whatever the reason.
-    pub const CODE: &str = "FILE_CUT";
-
     pub const fn text(self, locale: Locale) -> &'static str {
         let (en, ru) = match self {
             Self::Text => (

@@ -3,6 +3,7 @@ use agent::documents::{Document, Section};
 use anyhow::Context as _;
 use contract::event::Event;
 use contract::file_type::FileType;
+use contract::file_warning::FileWarning;
 use contract::job::Locale;
 use contract::text;
 use documents::extracted::{Extracted, Mark, Note};
@@ -100,8 +101,10 @@ impl Extraction {
         match self {
             Self::Read(content) => content.describe(&mut document, place, locale),
             Self::Failed { failure } => document.notes.push(unread(&failure.text(Locale::En))),
-            Self::Gone => document.notes.push(unread(gone(Locale::En))),
-            Self::Unavailable => document.notes.push(unread(unavailable(Locale::En))),
+            Self::Gone => document.notes.push(unread(FileWarning::FileExpired.text(Locale::En))),
+            Self::Unavailable => {
+                document.notes.push(unread(FileWarning::FileUnavailable.text(Locale::En)))
+            }
         }
         document
     }
@@ -114,25 +117,28 @@ impl Extraction {
         cut: bool,
         locale: Locale,
     ) -> Vec<Event> {
-        let warning = |code: &str, text: &str| warning(code, name, text, locale);
+        let warning = |code: FileWarning, text: &str| warning(code, name, text, locale);
+        let plain = |code: FileWarning| warning(code, code.text(locale));
         match self {
             Self::Read(content) => {
                 let mut warnings = Vec::new();
                 if let Some(why) = content.cut {
-                    warnings.push(warning(Why::CODE, why.text(locale)));
+                    warnings.push(warning(FileWarning::FileCut, why.text(locale)));
                 } else if cut {
-                    warnings.push(warning(Why::CODE, too_long(locale)));
+                    warnings.push(plain(FileWarning::FileCut));
                 }
                 let notes = content.notes.iter();
-                warnings.extend(notes.map(|note| warning("FILE_INCOMPLETE", &note.text(locale))));
+                warnings.extend(
+                    notes.map(|note| warning(FileWarning::FileIncomplete, &note.text(locale))),
+                );
                 if content.picture && !takes_pictures {
-                    warnings.push(warning("IMAGE_NOT_SEEN", unseen(locale)));
+                    warnings.push(plain(FileWarning::ImageNotSeen));
                 }
                 warnings
             }
-            Self::Failed { failure } => vec![warning(failure.code(), &failure.text(locale))],
-            Self::Gone => vec![warning("FILE_EXPIRED", gone(locale))],
-            Self::Unavailable => vec![warning("FILE_UNAVAILABLE", unavailable(locale))],
+            Self::Failed { failure } => vec![warning(failure.warning(), &failure.text(locale))],
+            Self::Gone => vec![plain(FileWarning::FileExpired)],
+            Self::Unavailable => vec![plain(FileWarning::FileUnavailable)],
         }
     }
 }
@@ -164,48 +170,14 @@ fn unread(why: &str) -> String {
     format!("Nothing of this file is known. {why}")
 }
 
-fn warning(code: &str, name: &str, text: &str, locale: Locale) -> Event {
+fn warning(code: FileWarning, name: &str, text: &str, locale: Locale) -> Event {
     let plain: String = name.chars().filter(|c| !c.is_control()).collect();
     let name = text::cut_bytes(&plain, NAME_BYTES).0;
     let detail = match locale {
         Locale::Ru => format!("Файл «{name}»: {text}"),
         Locale::En => format!("File \"{name}\": {text}"),
     };
-    Event::Warning { code: code.to_owned(), detail }
-}
-
-const fn gone(locale: Locale) -> &'static str {
-    match locale {
-        Locale::En => {
-            "The file is not, or no longer, stored. Uploads are kept for a day: send it again."
-        }
-        Locale::Ru => "Файла в хранилище нет. Загруженное хранится сутки: отправьте его снова.",
-    }
-}
-
-const fn unavailable(locale: Locale) -> &'static str {
-    match locale {
-        Locale::En => "The file could not be fetched at the moment. Send it again.",
-        Locale::Ru => "Файл сейчас не удалось получить. Отправьте его снова.",
-    }
-}
-
-const fn too_long(locale: Locale) -> &'static str {
-    match locale {
-        Locale::En => "The file is too long for the model: only a part of it is used.",
-        Locale::Ru => "Файл слишком длинный для модели: используется только часть.",
-    }
-}
-
-const fn unseen(locale: Locale) -> &'static str {
-    match locale {
-        Locale::En => {
-            "The language model takes no images: it knows only the type and size of this one."
-        }
-        Locale::Ru => {
-            "Языковая модель не принимает изображения: ей известны только тип и размер этого."
-        }
-    }
+    Event::Warning { code: code.as_str().to_owned(), detail }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ import {
   durationText,
   errorText,
   groupOf,
+  isAboutFile,
   noteText,
   preferred,
   sizeText,
@@ -50,6 +51,20 @@ test("every error code of the contract has a text in both", () => {
   for (const { code } of codes) expect(Object.keys(en)).toContain(`error.${code}`);
   const known = Object.keys(en).filter((key) => key.startsWith("error."));
   expect(known.length).toBe(codes.length);
+});
+
+test("every warning about a file has the contract's text in both", () => {
+  const file = new URL("../../../../shared/contract/fixtures/file_warnings.json", import.meta.url);
+  const warnings: { code: string; en: string; ru: string }[] = JSON.parse(readFileSync(file, "utf8"));
+  for (const { code, en: english, ru: russian } of warnings) {
+    expect(isAboutFile(code), code).toBe(true);
+    expect(noteText("en", code, {}).replaceAll("’", "'"), code).toBe(english);
+    expect(noteText("ru", code, {}), code).toBe(russian);
+  }
+  const known = Object.keys(en).filter(
+    (key) => key.startsWith("note.") && isAboutFile(key.slice("note.".length)),
+  );
+  expect(known.length).toBe(warnings.length);
 });
 
 test("every key that the page uses exists, and none is left over", () => {

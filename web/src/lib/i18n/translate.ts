@@ -39,6 +39,9 @@ export function errorText(locale: Locale, code: string): string {
   return translate(locale, (key in en ? key : "error.INTERNAL") as Key);
 }
 
+/** Whether a warning's own words name the file that it is about; another text of ours would not. */
+export const isAboutFile = (code: string): boolean => /^(FILE|PDF|IMAGE)_/.test(code);
+
 export function noteText(locale: Locale, code: string, values: Values): string {
   const key = `note.${code}`;
   return translate(locale, (key in en ? key : "note.other") as Key, values);
