@@ -1,5 +1,6 @@
 //! A person drops files into the chat: read once, quoted to the model, reused, and every failure told.
 mod bombs;
+mod images;
 mod reading;
 #[path = "../../worker/documents/tests/formats/workbook.rs"]
 #[expect(dead_code, reason = "its other tests need more of it")]

@@ -1,15 +1,22 @@
 //! What a request to the model must be like: the rules that real providers enforce, and some they should.
 use std::collections::HashSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// No request of this system is larger: history and tools have their budgets.
+/// No request of this system is larger without its pictures: history and tools have their budgets.
 const REQUEST_BYTES: usize = 2 * 1024 * 1024;
+/// Pictures of one request, and each one's Base64.
+const PICTURES: usize = contract::limits::FILES_PER_MESSAGE;
+const PICTURE_BYTES: usize = 1_000_000;
+const PICTURE_SIDE: u32 = 2_048;
 
 /// Everything that is wrong with a request.
 pub fn violations(request: &Value, size_bytes: usize) -> Vec<String> {
     let mut wrong = Vec::new();
-    if size_bytes > REQUEST_BYTES {
+    let pictures = check_pictures(request, &mut wrong);
+    if size_bytes > REQUEST_BYTES + pictures {
         wrong.push(format!("a request of {size_bytes} bytes"));
     }
     if request["model"].as_str().is_none_or(str::is_empty) {
@@ -60,6 +67,50 @@ fn check_messages(messages: &[Value], wrong: &mut Vec<String>) {
     if !matches!(last, "user" | "tool") {
         wrong.push(format!("the last message is the {last}'s"));
     }
+}
+
+/// What all pictures take; they stand behind the text of a user's message.
+fn check_pictures(request: &Value, wrong: &mut Vec<String>) -> usize {
+    let (mut bytes, mut count) = (0, 0);
+    let messages = request["messages"].as_array().into_iter().flatten();
+    for (index, message) in messages.enumerate() {
+        let Some(parts) = message["content"].as_array() else { continue };
+        if message["role"] != "user" || parts.first().is_none_or(|part| part["type"] != "text") {
+            wrong.push(format!("message {index}: parts, but not a user's text with pictures"));
+        }
+        for part in parts.iter().skip(1) {
+            count += 1;
+            let url = part["image_url"]["url"].as_str().unwrap_or_default();
+            bytes += url.len();
+            if part["type"] != "image_url" || !is_picture(url) {
+                wrong.push(format!("message {index}: a part that is no picture of ours"));
+            }
+        }
+    }
+    if count > PICTURES {
+        wrong.push(format!("{count} pictures"));
+    }
+    bytes
+}
+
+/// A `data:` URL of a PNG or JPEG that is what it says, and neither wide nor heavy.
+fn is_picture(url: &str) -> bool {
+    let Some((mime, base64)) =
+        url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
+    else {
+        return false;
+    };
+    let Ok(bytes) = STANDARD.decode(base64) else { return false };
+    let number = |at: usize| bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+    let fits = |at| {
+        number(at).map(u32::from_be_bytes).is_some_and(|side| (1..=PICTURE_SIDE).contains(&side))
+    };
+    let is_one = match mime {
+        "image/png" => bytes.starts_with(b"\x89PNG\r\n\x1a\n") && fits(16) && fits(20),
+        "image/jpeg" => bytes.starts_with(b"\xff\xd8\xff"),
+        _ => false,
+    };
+    is_one && base64.len() <= PICTURE_BYTES
 }
 
 fn check_text(message: &Value, index: usize, wrong: &mut Vec<String>) {
@@ -215,6 +266,47 @@ mod tests {
         for messages in breaches {
             assert_ne!(wrong(messages.clone()), [""; 0], "{messages}");
         }
+    }
+
+    fn png(width: u32, bytes: usize) -> String {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
+        png.extend([width.to_be_bytes(), 8_u32.to_be_bytes()].concat());
+        png.resize(bytes, 0);
+        format!("data:image/png;base64,{}", STANDARD.encode(png))
+    }
+
+    #[test]
+    fn pictures_are_looked_at() {
+        let text = json!({"type": "text", "text": "look"});
+        let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+        let user = |parts: &[Value]| json!([{"role": "user", "content": parts}]);
+        let good = picture(&png(2_048, 99));
+        assert_eq!(wrong(user(&[text.clone(), good.clone()])), [""; 0]);
+        let mut many = vec![text.clone()];
+        many.extend(vec![good.clone(); 6]);
+        let breaches = [
+            user(std::slice::from_ref(&good)),
+            user(&many),
+            user(&[text.clone(), text.clone()]),
+            user(&[text.clone(), picture("https://example.com/a.png")]),
+            user(&[text.clone(), picture("data:image/png;base64,AAAA")]),
+            user(&[text.clone(), picture(&png(2_049, 99))]),
+            user(&[text.clone(), picture(&png(0, 99))]),
+            user(&[text.clone(), picture(&png(8, 800_000))]),
+            json!([{"role": "system", "content": [text, good]}, {"role": "user", "content": "x"}]),
+        ];
+        for messages in breaches {
+            assert_ne!(wrong(messages.clone()), [""; 0], "{messages}");
+        }
+    }
+
+    #[test]
+    fn pictures_have_a_room_of_their_own() {
+        let large = png(8, 700_000);
+        let parts = json!([{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": large}}]);
+        let request = json!({"model": "m", "messages": [{"role": "user", "content": parts}]});
+        assert_eq!(violations(&request, REQUEST_BYTES + 900_000), [""; 0]);
+        assert_ne!(violations(&request, REQUEST_BYTES + 1_000_000), [""; 0]);
     }
 
     #[test]
