@@ -1,7 +1,7 @@
 # The two commands of the README are `make demo` and `make test`; the rest are one-liners too.
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test chaos bench build fmt lint pure documents it clients conformance ops rehearse-scaling images compose-test up down setup web screenshots clean
+.PHONY: demo test chaos bench build fmt lint pure documents it clients conformance ops mixed rehearse-scaling images compose-test up down setup web screenshots clean
 
 demo:            ## the whole system on this machine; Ctrl-C stops it
 	@tests/setup.sh demo
@@ -57,6 +57,9 @@ ops:             ## chart, alerts, dashboard, compose file, Dockerfile: without 
 rehearse-scaling: setup  ## KEDA's part played with real workers under a bursty load; ARGS="--seconds 120 --max 6"
 	cargo build --workspace --bins
 	.tools/py/bin/python -u tests/rehearse_scaling.py $(ARGS)
+
+mixed:           ## this revision beside another one under load; REVISION=tag or commit
+	tests/mixed.sh $(REVISION)
 
 images:          ## container images, with docker or podman
 	docker/images.sh

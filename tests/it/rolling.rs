@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tests::cluster::Cluster;
+use tests::cluster::{Builder, Cluster};
 use tests::gradio::{Client, turn::Turn};
 use tests::llm::reply::Reply;
 
@@ -16,8 +16,8 @@ const EVERY: Duration = Duration::from_secs(2);
 const STOPS_WITHIN: Duration = Duration::from_secs(8);
 /// As in production: a job that was not given back at once would be seen, and a busy machine costs no lease.
 const ACK_WAIT: Duration = Duration::from_secs(15);
-/// So often: each worker stops three times.
-const RESTARTS: usize = WORKERS * 3;
+/// So often each of them stops.
+const RESTARTS: usize = 3;
 /// Longer than a worker may go on after it was told to stop (`DRAIN_S`), shorter than three restarts.
 const LONG: &str = "a stream that goes on for longer than any worker may drain, word for word for word until it ends";
 
@@ -35,7 +35,20 @@ enum Part {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_notices_that_all_workers_are_replaced() {
-    let builder = Cluster::builder().gateways(2).workers(WORKERS).ack_wait(ACK_WAIT);
+    replaced(Cluster::builder(), WORKERS, EVERY).await;
+}
+
+/// Half of the fleet is another release's, and turns go from one to the other and back.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "tests/mixed.sh builds the other release"]
+async fn nobody_notices_an_upgrade_that_is_under_way() {
+    let folder = tests::place::variable("OTHER_RELEASE").expect("OTHER_RELEASE=folder");
+    // Slower than above: the first release took each hand-over of a turn for a death, and gave the turn up at the fifth.
+    replaced(Cluster::builder().every_second_of(folder.into()), 4, 2 * EVERY).await;
+}
+
+async fn replaced(builder: Builder, workers: usize, every: Duration) {
+    let builder = builder.gateways(2).workers(workers).ack_wait(ACK_WAIT);
     let mut cluster =
         builder.worker_env("DRAIN_S", "1").worker_env("WORKER_SLOTS", "40").start().await;
     script(&cluster);
@@ -45,9 +58,9 @@ async fn nobody_notices_that_all_workers_are_replaced() {
         tokio::spawn(converse(client, number, Arc::clone(&stop)))
     });
     let conversations: Vec<_> = conversations.collect();
-    for restart in 0..RESTARTS {
-        let due = Instant::now() + EVERY;
-        let worker = restart % WORKERS;
+    for restart in 0..workers * RESTARTS {
+        let due = Instant::now() + every;
+        let worker = restart % workers;
         let status = cluster.worker(worker).stop(STOPS_WITHIN).await;
         assert!(status.success(), "worker {worker} ended with {status}");
         cluster.restart_worker(worker).await;

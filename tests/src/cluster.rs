@@ -50,6 +50,7 @@ pub struct Builder {
     nats_proxied: Option<String>,
     database: Option<Database>,
     ack_wait: Duration,
+    previous: Option<PathBuf>,
 }
 
 pub struct Cluster {
@@ -68,7 +69,7 @@ pub struct Cluster {
 /// A gateway or worker: its process, and how to start it again.
 struct Node {
     process: Process,
-    program: &'static str,
+    path: PathBuf,
     name: String,
     env: Settings,
     port: u16,
@@ -113,6 +114,12 @@ impl Builder {
         self
     }
 
+    /// Every second gateway and every second worker is a program of this folder: those of another release.
+    pub fn every_second_of(mut self, folder: PathBuf) -> Self {
+        self.previous = Some(folder);
+        self
+    }
+
     /// Uses this migrated database.
     pub fn database(mut self, database: Database) -> Self {
         self.database = Some(database);
@@ -151,7 +158,9 @@ impl Builder {
         worker_env.extend(self.worker_env);
         let dir = scratch("logs");
         let node = |program: &'static str, path: &Path, number: usize, env: &Settings| {
-            Node::start(program, path, &format!("{program}-{number}"), env.clone(), &dir)
+            let previous = self.previous.as_ref().filter(|_| number % 2 == 1);
+            let path = previous.map_or_else(|| path.to_owned(), |folder| folder.join(program));
+            Node::start(program, &path, &format!("{program}-{number}"), env.clone(), &dir)
         };
         let gateways =
             (0..self.gateways).map(|i| node("gateway", &gateway, i, &gateway_env)).collect();
@@ -190,6 +199,7 @@ impl Cluster {
             nats_proxied: None,
             database: None,
             ack_wait: ACK_WAIT,
+            previous: None,
         }
     }
 
@@ -373,12 +383,12 @@ impl Node {
             env.insert("WORKER_NAME".to_owned(), name.to_owned());
         }
         let process = Self::spawn(path, name, &env, dir);
-        Node { process, program, name: name.to_owned(), env, port }
+        Node { process, path: path.to_owned(), name: name.to_owned(), env, port }
     }
 
     fn restart(&mut self, dir: &Path) {
         self.process.kill();
-        self.process = Self::spawn(&place::program(self.program), &self.name, &self.env, dir);
+        self.process = Self::spawn(&self.path, &self.name, &self.env, dir);
     }
 
     async fn wait_ready(&mut self) {
