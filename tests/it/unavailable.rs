@@ -216,6 +216,24 @@ async fn a_stopped_postgres_hangs_nobody() {
     back_with_postgres(&mut scene, &queued).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_without_postgres_is_not_ready() {
+    let mut cluster = Cluster::builder().database(Database::durable().await).start().await;
+    let mut alice = cluster.client("alice");
+    assert_eq!(alice.say("c1", "hello").await.text(), "Done.");
+    cluster.database.server().unwrap().stop();
+    let url = format!("{}/healthz/ready", cluster.worker_url(0));
+    let refused = async || {
+        let answer = place::http().get(&url).send().await;
+        answer.is_ok_and(|answer| answer.status() == 503)
+    };
+    wait_until("the worker not ready", Duration::from_secs(20), refused).await;
+    cluster.database.server().unwrap().start_again().await;
+    let ready = async || cluster.ready_count().await == 2;
+    wait_until("everything ready", Duration::from_secs(20), ready).await;
+    assert_eq!(alice.say("c1", "hello again").await.text(), "Done.");
+}
+
 /// The job is stored, its acknowledgement is not heard: the client is told no, and no it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_was_refused_is_not_run_when_nats_is_back() {

@@ -217,6 +217,11 @@ impl Cluster {
         format!("http://127.0.0.1:{}", self.gateways[index].port)
     }
 
+    /// Where a worker serves its probes and metrics.
+    pub fn worker_url(&self, index: usize) -> String {
+        format!("http://127.0.0.1:{}", self.workers[index].port)
+    }
+
     /// A Gradio client of this user.
     pub fn client(&self, user: &str) -> Client {
         Client::new(&self.url(), &token::user(user))

@@ -7,6 +7,9 @@ use tracing::{info, warn};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// An idle worker has no statement that could fail: it asks so often, and is more patient than while it doubts.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const IDLE_ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub struct Doubt(watch::Sender<bool>);
@@ -26,6 +29,20 @@ impl Doubt {
     /// Waits for it; cancel-safe.
     pub async fn raised(&self) {
         let _ = self.0.subscribe().wait_for(|raised| *raised).await;
+    }
+
+    /// Raises it when the database stops answering though nobody asks it anything. Never returns.
+    pub async fn watch(&self, database: &HotPool) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.is_raised() {
+                continue;
+            }
+            match tokio::time::timeout(IDLE_ANSWER_WITHIN, pool::ping(database)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => self.raise(),
+            }
+        }
     }
 
     /// Returns when the database answers; cancel-safe.

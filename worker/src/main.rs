@@ -92,6 +92,10 @@ async fn run(config: Config, tools: Registry) -> anyhow::Result<()> {
     };
     info!(worker.name = %name, worker.slots = slots, "Worker {name} is ready with {slots} slots");
     let hand_over = CancellationToken::new();
+    let (watching, stopping) = (app.clone(), app.shutdown.token());
+    app.shutdown.spawn("database watch", async move {
+        let _ = stopping.run_until_cancelled(watching.doubt.watch(&watching.pool)).await;
+    });
     app.shutdown.spawn("consumer", consumer::run(app.clone(), hand_over.clone()));
     let work = async {
         stop.cancelled().await;
