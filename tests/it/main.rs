@@ -25,6 +25,7 @@ mod outages;
 mod poison;
 mod redelivery;
 mod rest;
+mod restore;
 mod rolling;
 mod rotation;
 mod secrets;

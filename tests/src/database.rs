@@ -187,6 +187,13 @@ impl Database {
         Database { url: server.url(TEMPLATE), server: Some(server) }
     }
 
+    /// What `pg_dump` makes of it.
+    pub fn dump(&self) -> Dump {
+        let file = scratch("dump").join("agentchat.sql");
+        tool("pg_dump", &[&self.url, "--file", file.to_str().unwrap()]);
+        Dump(file)
+    }
+
     pub fn server(&mut self) -> Option<&mut Server> {
         self.server.as_mut()
     }
@@ -205,6 +212,30 @@ impl Database {
     pub async fn pool(&self) -> sqlx::PgPool {
         sqlx::postgres::PgPoolOptions::new().max_connections(3).connect(&self.url).await.unwrap()
     }
+}
+
+/// A backup of one database.
+pub struct Dump(PathBuf);
+
+impl Dump {
+    /// In an empty database on another server.
+    pub async fn restore(&self) -> Database {
+        let dir = scratch("postgres").join("data");
+        copy(&migrated_data().await, &dir);
+        let server = Server::start(&dir, place::free_port(), false).await;
+        execute(&server.url("postgres"), "CREATE DATABASE restored TEMPLATE template0")
+            .await
+            .unwrap();
+        let url = server.url("restored");
+        let file = self.0.to_str().unwrap();
+        tool("psql", &[&url, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file", file]);
+        Database { url, server: Some(server) }
+    }
+}
+
+fn tool(name: &str, arguments: &[&str]) {
+    let output = Command::new(place::postgres().join(name)).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A data folder with the template in it; made once per set of migrations, kept beside the programs.
