@@ -190,7 +190,7 @@ pub struct Usage {
 /// Milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timings {
-    /// From the job's creation to the worker's start.
+    /// From the job's creation to the start of the attempt that ended the turn; earlier attempts are in it.
     pub queue_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token_ms: Option<u64>,
