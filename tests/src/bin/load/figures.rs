@@ -53,7 +53,7 @@ pub fn percentiles(mut times: Vec<Duration>) -> Value {
         let index = (times.len() * share).div_ceil(100).max(1) - 1;
         times.get(index).map(|time| (time.as_secs_f64() * 100_000.0).round() / 100.0)
     };
-    json!({"p50": at(50), "p90": at(90), "p99": at(99), "max": at(100)})
+    json!({"p50": at(50), "p90": at(90), "p95": at(95), "p99": at(99), "max": at(100)})
 }
 
 /// CPU time of the fleet's parts.
