@@ -167,9 +167,18 @@ impl Process {
 
     /// Memory in use, in bytes.
     pub fn resident_bytes(&self) -> u64 {
+        self.size("VmRSS:")
+    }
+
+    /// The most memory it ever had in use, in bytes, without its children's.
+    pub fn peak_bytes(&self) -> u64 {
+        self.size("VmHWM:")
+    }
+
+    fn size(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kib.unwrap_or_default() * 1024
     }

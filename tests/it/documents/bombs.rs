@@ -13,12 +13,14 @@ use super::{message, upload};
 const PACE_MS: u64 = 20;
 const TOKENS: usize = 200;
 const CHATS: usize = 4;
+/// What docs/operations.md says that a worker's container needs besides its readers.
+const WORKER_BYTES: u64 = 256 << 20;
 /// Readers stand behind everything else that wants the processor.
 const NOTICED: Duration = Duration::from_millis(250);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_conversations_keep_their_pace() {
-    let cluster = Cluster::start().await;
+    let mut cluster = Cluster::start().await;
     let words = "word ".repeat(TOKENS);
     cluster.model.on("tell", (0..2 * CHATS).map(|_| Reply::text(&words).every_ms(PACE_MS)));
     let quiet = chat(&cluster, "quiet").await;
@@ -45,6 +47,9 @@ async fn other_conversations_keep_their_pace() {
         println!("token gaps, {name}: p50 {median:?}, p99 {most:?}, worst {worst:?}");
     }
     assert!(share(&beside, 99) < share(&quiet, 99) + NOTICED);
+    let peak = cluster.worker(0).peak_bytes();
+    println!("the worker without its readers: {} MiB at most", peak >> 20);
+    assert!(peak < WORKER_BYTES);
 }
 
 async fn stored(cluster: &Cluster, user: &str, files: &[(&str, Vec<u8>)]) -> Vec<String> {
