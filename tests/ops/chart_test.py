@@ -81,6 +81,19 @@ class Pods(unittest.TestCase):
                         self.assertIn("cpu", container["resources"]["requests"])
                         self.assertNotIn("command", container, "the program itself is PID 1 and gets SIGTERM")
 
+    def test_a_worker_has_room_for_its_readers(self):
+        """A reader may take 256 MiB; what the kernel kills for more may be the worker."""
+        def room(readers, memory):
+            return documents("minimal", worker__documents__readers=readers, worker__resources__limits__memory=memory)
+
+        for readers, memory in ((2, "768Mi"), (2, "1G"), (2, "806M"), (6, "1.75Gi"), (2, "1000000Ki")):
+            with self.subTest(readers, memory=memory):
+                room(readers, memory)
+        for readers, memory in ((2, "767Mi"), (3, "1000Mi"), (4, "1.2Gi"), (2, "805M"), (4, "1G")):
+            with self.subTest(readers, memory=memory), self.assertRaisesRegex(Refused, f"at least {256 + 256 * readers}Mi"):
+                room(readers, memory)
+        documents("minimal", worker__resources={"requests": {"cpu": "1"}, "limits": None})
+
     def test_every_mount_has_its_volume(self):
         for name in MATRIX:
             for owner, pod in pods(name).items():

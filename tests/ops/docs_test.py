@@ -162,6 +162,22 @@ class Pairs(unittest.TestCase):
             if name.startswith("worker"):
                 self.assertGreaterEqual(int(service["stop_grace_period"].rstrip("s")), default + 15)
 
+    def memory(self):
+        mebibytes = {"Mi": 1, "Gi": 1024, "m": 1, "g": 1024}
+
+        def covers(limit, readers):
+            number, unit = re.fullmatch(r"(\d+)([A-Za-z]+)", limit).groups()
+            self.assertGreaterEqual(int(number) * mebibytes[unit], 256 + 256 * readers)
+
+        for name in MATRIX:
+            container = pods(name)["chat-agentchat-worker"]["containers"][0]
+            covers(container["resources"]["limits"]["memory"], self.settings(name, "worker")["DOCUMENT_READERS"])
+        default = int(re.search(r"\| `DOCUMENT_READERS` \| (\d+)", MANUAL).group(1))
+        limits = [service["mem_limit"] for name, service in self.compose().items() if name.startswith("worker")]
+        self.assertEqual(len(limits), 2)
+        for limit in limits:
+            covers(limit, default)
+
     def read_timeout(self):
         self.assertGreater(ingress("proxy-read-timeout"), 15)
         self.assertGreater(nginx("proxy_read_timeout"), 15)
@@ -175,6 +191,7 @@ class Pairs(unittest.TestCase):
         "`HEARTBEAT_MS` ≤ half": heartbeat,
         "`LEASE_MS` ≤ `ACK_WAIT_MS`": lease,
         "grace of the orchestrator": grace,
+        "memory limit of a worker": memory,
         "proxy read timeout": read_timeout,
         "proxy body limit": body_limit,
     }

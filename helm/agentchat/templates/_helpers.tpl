@@ -214,3 +214,13 @@ labels:
 {{- max 1 (div (mul 3 (.Values.worker.slots | int64)) 4) -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* A quantity of memory in MiB; nothing if it is given in a way that nobody uses for it. */}}
+{{- define "agentchat.mebibytes" -}}
+{{- $quantity := toString . -}}
+{{- if hasSuffix "Gi" $quantity }}{{ mulf (trimSuffix "Gi" $quantity | float64) 1024 | int64 }}
+{{- else if hasSuffix "Mi" $quantity }}{{ trimSuffix "Mi" $quantity | float64 | int64 }}
+{{- else if hasSuffix "G" $quantity }}{{ mulf (trimSuffix "G" $quantity | float64) 953.67 | int64 }}
+{{- else if hasSuffix "M" $quantity }}{{ mulf (trimSuffix "M" $quantity | float64) 0.95367 | int64 }}
+{{- end -}}
+{{- end }}
