@@ -16,6 +16,8 @@ const REFUSING_STREAMS: usize = 256;
 const MEMORY_KIB: usize = 64 * 1024;
 /// How often it is looked up whether a user's jobs are done, while they have too many.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// So many submissions of a user may wait for that; each keeps what it carries in memory.
+const WAITING: usize = 8;
 const USERS_REMEMBERED: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +140,10 @@ impl Load {
         let asked = Instant::now();
         let place = || JobPlace { app: Arc::clone(self), user: user.clone(), turn, kept: false };
         let Some(looking) = self.reserve(user, turn) else { return Ok(place()) };
+        // One is the user's, one this one's.
+        if Arc::strong_count(&looking) > 2 + WAITING {
+            return Err(ErrorCode::UserBusy);
+        }
         let _looking = looking.lock().await;
         if self.reserve(user, turn).is_none() {
             return Ok(place());
