@@ -18,4 +18,4 @@ echo "building $revision" >&2
 (cd "$source" && CARGO_TARGET_DIR="$target/releases/target" cargo build --quiet -p gateway -p worker --bins)
 cargo build --quiet --workspace --bins
 export OTHER_RELEASE="$target/releases/target/debug"
-exec cargo test --quiet -p tests --test it -- --ignored nobody_notices_an_upgrade_that_is_under_way
+exec cargo test --quiet --workspace --test it nobody_notices_that_all_workers_are_replaced
