@@ -76,6 +76,11 @@ impl Reading {
         self.reader.recheck();
     }
 
+    /// See [`SessionReader::confirm`].
+    pub async fn confirm(&mut self) -> Result<bool, Error> {
+        self.reader.confirm().await
+    }
+
     /// Cancel-safe.
     pub async fn next(&mut self) -> Next {
         while let Some(replay) = self.replays.front_mut() {

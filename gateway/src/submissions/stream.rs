@@ -37,6 +37,9 @@ use crate::submissions::stream::handover::claim;
 
 /// A session of which nothing is known gets so long to show up.
 const FRESH_WITHIN: Duration = Duration::from_millis(250);
+/// Whoever asks this stream meanwhile waits for its answer.
+const CONFIRM_WITHIN: Duration = Duration::from_millis(400);
+const CONFIRM_AGAIN: Duration = Duration::from_millis(200);
 /// NATS may be away as a stream opens.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 const OPEN_PAUSE: Duration = Duration::from_millis(250);
@@ -129,6 +132,8 @@ struct Stream {
     session: Session,
     outbox: Outbox,
     rechecked: bool,
+    /// When it may be said that there is nothing.
+    confirm_at: Instant,
     waiting_checked: Instant,
 }
 
@@ -169,6 +174,7 @@ impl Stream {
                         session: Session::new(opening),
                         outbox: Outbox::new(request.form()),
                         rechecked: false,
+                        confirm_at: Instant::now() + FRESH_WITHIN,
                         waiting_checked: Instant::now(),
                         request,
                     };
@@ -285,6 +291,9 @@ impl Stream {
             self.reading.recheck();
             return false;
         }
+        if Instant::now() < self.confirm_at || !self.is_nothing_there().await {
+            return false;
+        }
         let (Some(frame), Ok(permit)) = (self.session.nothing(), sender.reserve().await) else {
             return false;
         };
@@ -295,14 +304,30 @@ impl Stream {
         true
     }
 
+    /// A client that is told so in error never reads what it waits for: doubt means to look again.
+    async fn is_nothing_there(&mut self) -> bool {
+        self.confirm_at = Instant::now() + CONFIRM_AGAIN;
+        match tokio::time::timeout(CONFIRM_WITHIN, self.reading.confirm()).await {
+            Ok(Ok(something)) => !something,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "Can't be sure that a session has no events: {error}");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
     fn wake(&self) -> Instant {
         let mut wake = self.waiting_checked + WAITING_CHECK;
         if let Some(deadline) = self.session.deadline() {
             wake = wake.min(self.opened + deadline);
         }
         if self.session.is_fresh() {
-            wake = wake
-                .min(self.opened + if self.rechecked { FRESH_WITHIN } else { FRESH_WITHIN / 2 });
+            wake = wake.min(if self.rechecked {
+                self.confirm_at
+            } else {
+                self.opened + FRESH_WITHIN / 2
+            });
         }
         wake
     }

@@ -83,6 +83,7 @@ struct Found {
 /// Bytes are in base64.
 #[derive(Deserialize)]
 struct StoredMessage {
+    seq: u64,
     #[serde(default)]
     data: String,
 }
@@ -122,31 +123,51 @@ pub(crate) async fn last_at_leader(
     stream: &str,
     subject: &str,
 ) -> Result<Option<Bytes>, Error> {
+    found(&newest_at_leader(bus, stream, subject).await?)
+}
+
+/// The leader's sequence of the newest message on the filter's subjects; zero if there is none.
+pub(crate) async fn last_seq_at_leader(
+    bus: &Bus,
+    stream: &str,
+    filter: &str,
+) -> Result<u64, Error> {
+    let found = stored(&newest_at_leader(bus, stream, filter).await?)?;
+    Ok(found.map_or(0, |message| message.seq))
+}
+
+async fn newest_at_leader(bus: &Bus, stream: &str, filter: &str) -> Result<Bytes, Error> {
     if !bus.is_connected() {
         return Err(Error::Disconnected);
     }
-    let query = encode(&Query { last_by_subj: Some(subject), ..NOTHING });
+    let query = encode(&Query { last_by_subj: Some(filter), ..NOTHING });
     let request = Request::new().payload(query).timeout(Some(ANSWER_WITHIN));
     let to = format!("$JS.API.STREAM.MSG.GET.{stream}");
     let answer = timeout(ANSWER_WITHIN, bus.client.send_request(to, request)).await;
-    found(&answer.map_err(|_| Error::Timeout)??.payload)
+    Ok(answer.map_err(|_| Error::Timeout)??.payload)
 }
 
 fn found(answer: &[u8]) -> Result<Option<Bytes>, Error> {
-    let unexpected = |what: String| Error::Unexpected(format!("answer of a stream: {what}"));
+    let Some(StoredMessage { data, .. }) = stored(answer)? else { return Ok(None) };
+    let payload = STANDARD.decode(data).map_err(|error| unexpected(&error.to_string()))?;
+    Ok(Some(Bytes::from(payload)))
+}
+
+fn stored(answer: &[u8]) -> Result<Option<StoredMessage>, Error> {
     let answer: Found =
-        serde_json::from_slice(answer).map_err(|error| unexpected(error.to_string()))?;
+        serde_json::from_slice(answer).map_err(|error| unexpected(&error.to_string()))?;
     match answer {
         Found { error: Some(error), .. } if error.code == NOT_FOUND => Ok(None),
         Found { error: Some(Refusal { err_code: code, description: text, .. }), .. } => {
             Err(Error::Refused { code, text })
         }
-        Found { message: Some(StoredMessage { data }), .. } => {
-            let payload = STANDARD.decode(data).map_err(|error| unexpected(error.to_string()))?;
-            Ok(Some(Bytes::from(payload)))
-        }
-        Found { .. } => Err(unexpected("neither a message nor an error".to_owned())),
+        Found { message: Some(message), .. } => Ok(Some(message)),
+        Found { .. } => Err(unexpected("neither a message nor an error")),
     }
+}
+
+fn unexpected(what: &str) -> Error {
+    Error::Unexpected(format!("answer of a stream: {what}"))
 }
 
 /// The oldest message at or after `seq` on the filter's subjects.

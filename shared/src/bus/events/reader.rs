@@ -104,6 +104,21 @@ impl SessionReader {
         self.look = Look::Everywhere;
     }
 
+    /// Looks into the stream once more and misses nothing that was stored before: what a replica says that lags behind
+    /// the leader doesn't count. True if there is something for `next`.
+    pub async fn confirm(&mut self) -> Result<bool, Error> {
+        let newest =
+            direct::last_seq_at_leader(&self.bus, subject::STREAM_EVENTS, &self.filter).await?;
+        let found = self.last_of_each_turn().await?;
+        if found.upto < newest {
+            return Err(Error::Unexpected("a replica that lags behind".to_owned()));
+        }
+        for event in found.events {
+            self.tracker.seen_in_stream(event.address, event.seq);
+        }
+        Ok(self.tracker.has_ready() || self.tracker.repair().is_some())
+    }
+
     /// The next event. Waits for ever, also while NATS is away; cancel-safe.
     pub async fn next(&mut self) -> Stored {
         loop {
@@ -184,7 +199,7 @@ impl SessionReader {
     }
 
     async fn look_for_turns(&mut self) -> Result<(), Error> {
-        for event in self.last_of_each_turn().await? {
+        for event in self.last_of_each_turn().await?.events {
             self.tracker.seen_in_stream(event.address, event.seq);
         }
         Ok(())
@@ -228,7 +243,7 @@ impl SessionReader {
     }
 
     async fn plan_backlog(&mut self, only: Option<TurnId>) -> Result<Vec<EventAddress>, Error> {
-        let (mut backlog, mut lasts) = (Vec::new(), self.last_of_each_turn().await?);
+        let (mut backlog, mut lasts) = (Vec::new(), self.last_of_each_turn().await?.events);
         lasts.sort_by_key(|last| last.seq);
         for last in lasts {
             let (address, seq) = (last.address.clone(), last.seq);
@@ -260,11 +275,12 @@ impl SessionReader {
         Ok(oldest.is_some_and(|oldest| oldest.seq <= watermark))
     }
 
-    async fn last_of_each_turn(&self) -> Result<Vec<Incoming>, Error> {
+    async fn last_of_each_turn(&self) -> Result<Lasts, Error> {
         let found =
             direct::last_of_each(&self.bus, subject::STREAM_EVENTS, &[&self.filter]).await?;
-        let mut newest = BTreeMap::new();
+        let (mut newest, mut upto) = (BTreeMap::new(), 0);
         let mut note = |messages: Vec<Fetched>| {
+            upto = messages.iter().map(|message| message.seq).fold(upto, u64::max);
             let events = messages.into_iter().filter_map(Incoming::read);
             for event in events.filter(|event| !is_record(&event.address)) {
                 newest.insert(event.address.turn, event);
@@ -284,8 +300,15 @@ impl SessionReader {
                 }
             }
         }
-        Ok(newest.into_values().collect())
+        Ok(Lasts { events: newest.into_values().collect(), upto })
     }
+}
+
+/// The newest event of each turn.
+struct Lasts {
+    events: Vec<Incoming>,
+    /// The highest sequence that whoever answered has on the session's subjects.
+    upto: u64,
 }
 
 /// A replica that lags behind would have turns told again.
