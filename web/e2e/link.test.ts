@@ -184,6 +184,40 @@ test.concurrent(
   }),
 );
 
+test.concurrent(
+  "Enter before the conversation is there sends when it is, but declines no card unseen",
+  using({ user: somebody() }, async (screen) => {
+    const { page } = screen;
+    await screen.ask("stream");
+    let gate = Promise.resolve();
+    await page.route("**/history?*", async (route) => {
+      await gate;
+      await route.continue();
+    });
+    const late = async () => {
+      let go = () => {};
+      gate = new Promise<void>((resolve) => (go = resolve));
+      await page.reload();
+      await screen.field.press("Enter");
+      expect(await page.locator("article.user").count()).toBe(0);
+      go();
+    };
+    await screen.field.fill("stream once more");
+    await late();
+    await page.locator("article.user").nth(1).waitFor();
+    await screen.settled();
+    await screen.send("deploy dashboard 42 to prod");
+    await screen.card.waitFor();
+    await screen.settled();
+    await screen.field.fill("a draft");
+    await late();
+    await screen.card.waitFor();
+    expect(await screen.field.inputValue()).toBe("a draft");
+    expect(await page.locator(".decided-denied").count()).toBe(0);
+    expect(screen.problems).toEqual([]);
+  }),
+);
+
 // Last and alone: it takes workers from the others.
 test("a worker that is killed in the middle: the answer goes on, right and once", async () => {
   const screen = await Screen.open(browser);
